@@ -46,7 +46,9 @@ from unbraid.commands.rpu import rpu as rpu
 from unbraid.commands.run import Run as Run
 from unbraid.commands.run import open_run as open_run
 from unbraid.commands.score import score as score
+from unbraid.commands.status import status as status
 from unbraid.commands.train import train as train
+from unbraid.commands.work import work as work
 
 if TYPE_CHECKING:
     from unbraid import analysis as analysis

@@ -22,7 +22,7 @@ from unbraid.report.page import page_place
 HOME = Path(__file__).resolve().parents[2]
 DOCS = HOME / "docs" / "commands.md"
 COMMANDS = HOME / "src" / "unbraid" / "commands"
-NOT_VERBS = {"__init__", "command_line", "names", "options", "run"}
+NOT_VERBS = {"__init__", "command_line", "names", "on_ray", "options", "run"}
 COMMAND = typer.main.get_command(app)
 
 

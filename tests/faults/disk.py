@@ -28,13 +28,14 @@ CHECKS = {
     "name": "the name of a file is synced before the command ends",
     "order": "the name of a file is synced before anything older goes",
     "newest": "what is newest stays until there is something newer, for good",
-    "lock": "files of a folder take their place and go while it is held",
+    "lock": "files of a folder or a chunk take their place and go while it is held",
     "again": "what was saved is not done again",
-    "leftovers": "no half, note or damaged file stays",
+    "leftovers": "no half, note, lease or damaged file stays",
 }
 """What `Disk` looks for."""
 _UNFINISHED = re.compile(r"\..*\.part|\.tmp.{6}")
 _LEFTOVER = re.compile(r"\..*\.part|\.tmp.{6}|\.begun\.json|.*\.damaged")
+_LEASE = ".lease"
 _CHECKPOINT = re.compile(r"(.*)\.step-(\d{9})\.safetensors")
 _STATE = re.compile(r"(state)-\d{6}\.safetensors")
 
@@ -74,6 +75,7 @@ class Disk:
         self._synced: dict[tuple[int, int], bytes] = {}
         self._placed: dict[str, Mark] = {}
         self._locks: dict[int, Path] = {}
+        self._leases: set[Path] = set()
         self._turn = threading.RLock()
         self._old = root.parent / f"{root.name}.old"
         shutil.rmtree(self._old, ignore_errors=True)
@@ -104,7 +106,13 @@ class Disk:
             dst_dir_fd: int | None = None,
         ) -> None:
             before, after = _path(source, src_dir_fd), _path(target, dst_dir_fd)
+            if after.suffix == _LEASE:
+                real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                self._leases.add(after)
+                return None
             if not self._ours(after):
+                if _in_lease(before) == before.parent and _in_lease(after) == after.parent:
+                    self._leases.add(after.parent)  # taken over, when the call has ended well
                 return real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
             with self._turn:
                 self._look_at_rename(before, after)
@@ -134,6 +142,7 @@ class Disk:
             whole = _path(path, dir_fd)
             with self._turn:
                 real(path, dir_fd=dir_fd)
+                self._leases.discard(whole)
                 if self._ours(whole):
                     # Nothing in it can be lost any more.
                     self.pending = [
@@ -202,7 +211,8 @@ class Disk:
         self.breaches.append(Breach(check, str(path.relative_to(self.root)), told))
 
     def _look_at_rename(self, source: Path, target: Path) -> None:
-        if source.parent != target.parent:
+        lease = _in_lease(source)
+        if (lease.parent if lease else source.parent) != target.parent:
             self._breach("beside", target, f"was written in {source.parent}")
         if target.name.endswith(".damaged"):
             return self._look_at_lock(target)
@@ -263,6 +273,7 @@ class Disk:
             self.needs_lock
             and not free
             and not any(_covers(lock, path) for lock in list(self._locks.values()))
+            and not any(_leases(lease, path) for lease in list(self._leases))
         ):
             self._breach("lock", path)
 
@@ -275,13 +286,15 @@ class Disk:
                 self._breach("name", Path(one.path), one.kind)
         for path in _files(self.root):
             known = (self._before.get(str(path)), self._placed.get(str(path)))
-            if _mark(path) not in known and not _is_lock(path):
+            if _mark(path) not in known and not _is_lock(path) and _in_lease(path) is None:
                 self._breach("beside", path, "was written at its place")
             may_stay = (self.damaged and path.suffix == ".damaged") or (
                 notes and path.name == ".begun.json"
             )
             if _LEFTOVER.fullmatch(path.name) and not may_stay:
                 self._breach("leftovers", path)
+        for path in self.root.rglob(f"*{_LEASE}"):
+            self._breach("leftovers", path)
 
     # What a power cut needs to know.
 
@@ -308,7 +321,7 @@ class Disk:
     # Details.
 
     def _ours(self, path: Path) -> bool:
-        return path.is_relative_to(self.root)
+        return path.is_relative_to(self.root) and _in_lease(path) is None
 
     def _is_synced(self, path: Path) -> bool:
         if self._before.get(str(path)) == _mark(path):
@@ -409,6 +422,18 @@ def _path(given: Any, dir_fd: int | None) -> Path:
 
 def _is_lock(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".lock") and not path.stat().st_size
+
+
+def _in_lease(path: Path) -> Path | None:
+    """The lease, held or being taken, in which *path* is, or which it is."""
+    found = (one for one in (path, *path.parents) if _LEASE in (one.suffix, *one.suffixes))
+    return next((one for one in found if one.name.startswith(".")), None)
+
+
+def _leases(lease: Path, path: Path) -> bool:
+    """Whether holding a chunk's *lease* allows to change *path*."""
+    chunk = lease.name[1:].removesuffix(_LEASE)
+    return path.parent == lease.parent and path.name.startswith(f"{chunk}.")
 
 
 def _covers(lock: Path, path: Path) -> bool:

@@ -60,7 +60,7 @@ def _written_at_its_place() -> None:
 
 def _no_lock(*modules: str) -> Callable[[], None]:
     @contextlib.contextmanager
-    def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
+    def only_one(folder: Path, *given: Any, **options: Any) -> Iterator[None]:
         yield
 
     def apply() -> None:
@@ -100,6 +100,24 @@ def _leftovers_stay() -> None:
     from unbraid.population.run_folder import RunFolder
 
     RunFolder.remove_halves = lambda self: None
+
+
+def _no_chunk_lease() -> None:
+    from unbraid.core import lease
+    from unbraid.population import chunk_queue
+
+    def take(place: Path, covers: Any, watch: Any, **options: Any) -> Any:
+        one = lease.Lease(place, lease.new_name(), 60.0, lambda path: False, False, {})
+        one.check = lambda: None  # pyright: ignore
+        return one
+
+    setattr(chunk_queue.leases, "take", take)  # noqa: B010
+
+
+def _halves_of_the_dead_stay() -> None:
+    from unbraid.core import lease
+
+    lease._names = lambda place: []
 
 
 def _from_the_start() -> None:
@@ -172,6 +190,8 @@ MUTATIONS: dict[str, Mutation] = {
     "the lock of training forgotten": Mutation(
         _no_lock("unbraid.population.train"), "lock", "train"
     ),
+    "the lease of a chunk forgotten": Mutation(_no_chunk_lease, "lock", "train"),
+    "halves of a dead holder kept": Mutation(_halves_of_the_dead_stay, "leftovers", "take_over"),
     "the lock of new folders forgotten": Mutation(
         _no_lock("unbraid.population.new_folder"), "lock", "train"
     ),
@@ -198,7 +218,7 @@ MUTATIONS: dict[str, Mutation] = {
         _damaged_state_is_an_error, "goes on", "pbt", ("state.saved", 1, "damage")
     ),
     "leftovers not removed": Mutation(
-        _leftovers_stay, "leftovers", "train", ("half.written", 2, "kill")
+        _leftovers_stay, "leftovers", "train", ("half.written", 6, "kill")
     ),
     "training from the start": Mutation(
         _from_the_start, "again", "train", ("chunk.saved", 1, "kill")

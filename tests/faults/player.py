@@ -221,12 +221,15 @@ _VARYING = ("minutes", "added", "seconds", "date", "training_seconds", "scoring_
 
 
 def contents(root: Path, scenario: Scenario) -> dict[str, str]:
-    """A digest of every file below *root* but locks, without what a clock says."""
+    """A digest of every file below *root* but locks, without what a clock says; that of a killed
+    process may stay where nothing is left to write.
+    """
     found = {}
     for path in sorted(root.rglob("*")):
         place = path.relative_to(root)
         note = scenario.notes and path.name == ".begun.json"
-        if note or place.parts[0] in scenario.inputs or path.name.endswith("lock"):
+        lock = path.name.endswith("lock") or any("lock.lease" in part for part in place.parts)
+        if note or place.parts[0] in scenario.inputs or lock:
             continue
         if path.is_file():
             found[str(place)] = hashlib.sha256(_timeless(path)).hexdigest()

@@ -82,6 +82,24 @@ def _remove_tables() -> None:
         Path(f"run/{name}.parquet").unlink()
 
 
+def _killed_in_the_middle() -> None:
+    """Who trained the first member is gone, and was writing its results."""
+    from unbraid.core.lease import machine
+
+    process = os.fork()
+    if process == 0:
+        os._exit(0)
+    os.waitpid(process, 0)
+    _remove_tables()
+    for path in Path("run/checkpoint").glob("members-00000-*"):
+        path.unlink()
+    holder = f"{machine()}-{process}-1-0123456789ab"
+    halves = Path("run/checkpoint/.members-00000-00000.lease", f"{holder}.halves")
+    halves.mkdir(parents=True)
+    (halves / ".members-00000-00000.step-000000006.safetensors.0-1.part").write_bytes(b"half")
+    halves.with_name(holder).write_text("{}")
+
+
 def _searches_save_between_epochs() -> None:
     """And never within one, so that the same files are written in every run."""
     from unbraid.search.pbt.state import Checkpointer
@@ -162,6 +180,9 @@ SCENARIOS: dict[str, Scenario] = {
     "grow": Scenario(
         ("resume", "run", "--seeds", "2", "--device", "cpu"),
         ((*TRAIN, "--steps", "6"), SCORE, ("report", "run")),
+    ),
+    "take_over": Scenario(
+        ("work", "run", "--device", "cpu"), ((*TRAIN, "--steps", "6"), _killed_in_the_middle)
     ),
     "score": Scenario(SCORE, ((*TRAIN, "--steps", "6"), _remove_codes)),
     "report": Scenario(("report", "run"), ((*TRAIN, "--steps", "6"), SCORE, _remove_tables)),

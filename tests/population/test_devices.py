@@ -7,11 +7,14 @@ import os
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.networks.conv import ConvBurgess
 from unbraid.population import devices
+from unbraid.population.kind import equal_share
 
 
 def test_devices_by_name(monkeypatch: pytest.MonkeyPatch):
@@ -204,3 +207,40 @@ def test_heavy_members_count_by_what_they_take(small_plan, monkeypatch: pytest.M
     room = 3 * heavy + 2 * light + devices.dataset_bytes(dataset)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (int(room / 0.8) + 2, 0))
     assert devices.chunk_size(plan, dataset, torch.device("cuda")) == 5
+
+
+def test_some_gpus_are_named_by_their_numbers(monkeypatch: pytest.MonkeyPatch, refused):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    first, third = torch.device("cuda:0"), torch.device("cuda:2")
+    assert devices.choose_devices("cuda:0,2") == (first, [first, third])
+    assert devices.choose_devices("cuda:2") == (third, [third])
+    cpu = torch.device("cpu")
+    assert devices.choose_devices("cpu") == (cpu, [cpu] * devices.cores())
+    rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"
+    for name in ("cuda:0,0", "cpu,1", "cuda,1", "cuda:1,2,1"):
+        assert refused(devices.choose_devices, name) == [("device", rule, name)]
+    for name in ("cuda:0,4", "cuda:0,x", "cuda:0,"):
+        with pytest.raises(InputError, match=r"^device must"):
+            devices.choose_devices(name)
+
+
+@given(st.integers(1, 5000), st.integers(1, 256), st.integers(1, 64))
+def test_chunks_are_planned_for_their_workers(members: int, fits: int, count: int):
+    """Nobody waits longer for the last chunk than with chunks as large as memory allows, and small
+    ones are not cut further.
+    """
+    size = devices.equal_work(members, fits, count)
+    assert 1 <= size <= min(fits, members)
+    most = equal_share(members, min(fits, members))
+
+    def steps(size: int) -> int:
+        """Members that the busiest worker trains, one after the other."""
+        share = equal_share(members, size)
+        chunks = -(-members // share)
+        return -(-chunks // count) * share
+
+    assert steps(size) <= max(steps(most), devices._LEAST_MEMBERS)
+    if members >= devices._LEAST_MEMBERS * count and fits >= devices._LEAST_MEMBERS:
+        chunks = -(-members // equal_share(members, size))
+        assert chunks * 2 > count, "most workers have something to do"

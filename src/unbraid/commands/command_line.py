@@ -28,7 +28,7 @@ from unbraid.core.errors import InputError, Shown, StoppedError, UnbraidError, f
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 
 VERBS = (
-    *("demo", "train", "resume", "score", "report", "explore", "list"),
+    *("demo", "train", "resume", "work", "status", "score", "report", "explore", "list"),
     *("discover", "pbt", "rpu", "reduce", "perturb", "distances", "gallery"),
 )
 """Each is a function of that name in a file of that name."""
@@ -295,6 +295,8 @@ def _stop(signum: int, frame: Any) -> None:
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _stop)
+    if hasattr(signal, "SIGUSR1"):  # which a cluster may send some time before the end
+        signal.signal(signal.SIGUSR1, _stop)
     # The terminal is gone; `nohup` has set it aside.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _stop)

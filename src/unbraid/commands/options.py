@@ -403,6 +403,24 @@ LogEvery = Annotated[
 Seeds = Annotated[int | Sequence[int], Option("How many seeds, or a list of them with commas.")]
 Seed = Annotated[int, Option("Seed of everything that is drawn by chance.")]
 Device = Annotated[str, Option("auto, cpu, cuda or cuda:NUMBER.")]
+Devices = Annotated[
+    str, Option("auto, cpu, cuda for all GPUs, or cuda:NUMBERS for some, as in cuda:0,2.")
+]
+On = Annotated[
+    str, Option("here, or ray: chunks are tasks of a Ray cluster whose nodes share the disk.")
+]
+Address = Annotated[
+    str | None,
+    Option("Of a Ray cluster, or auto for the one of this machine; by default one is begun here."),
+]
+MOST_PROCESSES = 100_000
+Processes = Annotated[
+    int,
+    Option(
+        "How many processes will train it together (`unbraid work`), so that there is something for"
+        " each; in a SLURM array at least as many as it has jobs."
+    ),
+]
 Out = Annotated[
     str | Path | None, Option("Folder to write to; by default the next free one under runs/.")
 ]

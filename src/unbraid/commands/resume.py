@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
@@ -35,7 +35,9 @@ def resume(
         Option("More seeds of every setting of a run; models that it has keep files and scores."),
     ] = None,
     data: declared.MovedData = None,
-    device: declared.Device = "auto",
+    device: declared.Devices = "auto",
+    on: declared.On = "here",
+    address: declared.Address = None,
     quiet: declared.Quiet = False,
 ) -> Run | PbtResult | RpuResult | DiscoverResult:
     """Go on with a run, search or discovery that was stopped, killed or damaged.
@@ -44,9 +46,8 @@ def resume(
     given more models with --seeds.
     """
     kind = check_kind(folder)
-    more = {
-        name: value for name, value in (("steps", steps), ("seeds", seeds)) if value is not None
-    }
+    given = {"steps": steps, "seeds": seeds, "on": None if on == "here" else on, "address": address}
+    more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, value in more.items():
         if kind != "train":
             remedy = "Leave it out: what is left to do is in the folder."

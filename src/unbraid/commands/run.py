@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 class Run:
     """A trained population: its members, curves, scores and models."""
 
-    def __init__(self, folder: RunFolder, device: torch.device) -> None:
-        """The run in *folder*; what is left to compute is computed on *device*."""
+    def __init__(
+        self, folder: RunFolder, device: torch.device, places: list[torch.device] | None = None
+    ) -> None:
+        """The run in *folder*; what is left to compute is computed on *device*, and trained on
+        *places*, by default on all that *device* stands for.
+        """
         self.folder = folder
         self.device = device
+        self.places = places
 
     def __repr__(self) -> str:
         """The folder and what it holds."""
@@ -72,14 +77,33 @@ class Run:
         more *seeds* every setting gets so many; models that it has stay, with their scores. Stopped
         by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
-        if steps is not None and steps != self.folder.plan.steps:
-            self.folder.extend(steps)
-        if seeds is not None:
-            self.folder.grow(seeds, self.device)
+        self.more(steps, seeds)
         if os.access(self.path, os.W_OK) or not self._is_trained():
             self._train(quiet)
         self._encode(quiet)
         return self
+
+    def more(self, steps: int | None, seeds: int | None) -> None:
+        """Give the plan more *steps* or *seeds*, with nothing trained yet."""
+        if steps is not None and steps != self.folder.plan.steps:
+            self.folder.extend(steps)
+        if seeds is not None:
+            self.folder.grow(seeds, self.device, self.places)
+
+    def train_on_ray(
+        self, kind: str, address: str | None, quiet: bool, metrics: Sequence[str] = ()
+    ) -> None:
+        """Train and encode what is left on a Ray cluster, and score it by *metrics*, if any."""
+        from unbraid.commands.on_ray import score_on_ray, train_on_ray
+        from unbraid.population.run_folder import RunFolder
+
+        try:
+            train_on_ray(self.folder, kind, address, quiet)
+            self.folder = RunFolder.open(self.path, self.dataset)
+            if metrics:
+                score_on_ray(self.folder, metrics, address)
+        except KeyboardInterrupt:
+            raise stopped(self.path) from None
 
     def train_and_score(self, metrics: Sequence[str], names: Sequence[str], quiet: bool) -> None:
         """Train, encode and score by *metrics*, which are *names* spelled out."""
@@ -111,7 +135,8 @@ class Run:
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
             outcome = train_run(
-                self.folder, self.device, progress.advance, progress.say, chunk_done
+                *(self.folder, self.device, progress.advance, progress.say, chunk_done),
+                places=self.places,
             )
         if not outcome.finished:
             raise stopped(self.path)
@@ -360,10 +385,10 @@ def stopped(path: Path) -> StoppedError:
 
 def open_run(path: str | Path, *, data: declared.MovedData = None, device: str = "auto") -> Run:
     """The run in a folder; *data* where it was moved, or was an array in memory."""
-    from unbraid.population.devices import choose_device
+    from unbraid.population.devices import choose_devices
     from unbraid.population.run_folder import RunFolder
 
     folder = RunFolder.open(given_path("run", path))
     if data is not None:
         folder.use(declared.moved_data(data, folder.plan))
-    return Run(folder, choose_device(declared.device_name(device)))
+    return Run(folder, *choose_devices(declared.device_name(device)))

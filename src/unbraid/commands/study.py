@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
+from unbraid.commands.on_ray import check_on, ray_kind, study_on_ray
 from unbraid.commands.options import Option, command
 from unbraid.core.checks import above_zero, read_whole
-from unbraid.core.errors import InputError, Problem, invalid
+from unbraid.core.errors import InputError, Problem, StoppedError, invalid
 from unbraid.core.spelling import split_list
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def run(
         ),
     ] = False,
     device: declared.Device = "auto",
+    on: declared.On = "here",
+    address: declared.Address = None,
     list: Annotated[
         bool, Option("Say what is done, what is left and how long it will take; run nothing.")
     ] = False,
@@ -119,6 +122,10 @@ def run(
     limit = None if minutes is None else above_zero("minutes", minutes)
     tables = _results(study, scale, where, seed)
     parts = _parts(tables, _names(pool), _names(slices))
+    if check_on(on, address) and not list:
+        if limit is not None:
+            raise invalid("minutes", "is no limit for a cluster", minutes, "Leave it out.")
+        return _on_ray(tables, parts, device, address, work, keep_models, quiet)
     chosen = choose_device(device)
     if list:
         return standing(tables, parts, chosen, work)
@@ -128,6 +135,31 @@ def run(
     options: dict[str, Any] = {"work": work, "minutes": limit, "quiet": quiet}
     ended = run_slices(tables, parts, chosen, keep_models=keep_models, go_on=go_on, **options)
     return StudyRun(ended, standing(tables, parts, chosen, work))
+
+
+def _on_ray(
+    tables: Results,
+    parts: Sequence[Part],
+    device: str,
+    address: str | None,
+    work: str | Path | None,
+    keep_models: bool,
+    quiet: bool,
+) -> StudyRun:
+    from unbraid.population.devices import choose_device
+    from unbraid.studies.run_slices import DataAtHand, Ended, name_of
+    from unbraid.studies.standing import standing
+
+    kind, data, ended = ray_kind(device), DataAtHand(), Ended()
+    reasons = {name_of(*part): data.missing(part[1]) for part in parts if not tables.done(*part)}
+    ended.without_data = {name: why for name, why in reasons.items() if why}
+    there = [part for part in parts if name_of(*part) not in ended.without_data]
+    try:
+        ended.made = study_on_ray(tables, there, kind, address, work, keep_models, quiet)
+    except KeyboardInterrupt:
+        told = "stopped; what every slice had reached is kept. The same command goes on."
+        raise StoppedError(told) from None
+    return StudyRun(ended, standing(tables, parts, choose_device("cpu"), work))
 
 
 @command

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unbraid.commands import options as declared
+from unbraid.commands.on_ray import check_on, ray_kind
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.run import Run, open_run
-from unbraid.core.errors import Problems
+from unbraid.core.checks import read_whole_number
+from unbraid.core.errors import Problems, invalid
 from unbraid.core.folders import next_folder
+from unbraid.core.ray_tasks import ray_module
 from unbraid.population import defaults
 
 
@@ -50,7 +53,17 @@ def train(
     prior_options: declared.PriorOptions = None,
     score: declared.ScoresToo = None,
     out: declared.Out = None,
-    device: declared.Device = "auto",
+    device: declared.Devices = "auto",
+    on: declared.On = "here",
+    address: declared.Address = None,
+    processes: declared.Processes = 1,
+    begin: Annotated[
+        bool,
+        Option(
+            "Train now; else only the plan is written, and who trains first (`unbraid work`)"
+            " decides which models train together."
+        ),
+    ] = True,
     quiet: declared.Quiet = False,
     command: declared.Command = "",
 ) -> Run:
@@ -60,7 +73,12 @@ def train(
     Python `FactorVAE(gamma=[10, 20])`. One that only one of the objectives has may be a flag:
     `--beta 1,4,16`. A number may change while it trains: `--beta "linear(0, 4, 10000)"`.
     """
-    from unbraid.population.devices import choose_device, chunk_size, usual_precision
+    from unbraid.population.devices import (
+        choose_devices,
+        chunk_size,
+        device_type,
+        usual_precision,
+    )
     from unbraid.population.new_folder import check_free
     from unbraid.population.plan import make_plan
     from unbraid.population.run_folder import RunFolder
@@ -68,6 +86,8 @@ def train(
     from unbraid.scoring.run_scores import check_metrics
 
     problems = Problems()
+    if score is not None and not begin:
+        raise invalid("score", "needs models that are trained", score, "Train first: {begin=True}.")
     for name, given in (
         ("hyper", hyper),
         ("data_options", data_options),
@@ -77,7 +97,13 @@ def train(
         if given is not None and not isinstance(given, dict):
             problems.add(name, "must be a dictionary", given, f"For example {name}={{'x': 3}}.")
     problems.raise_if_any()
-    chosen = choose_device(declared.device_name(device))
+    read_whole_number(problems, "processes", processes, 1, declared.MOST_PROCESSES)
+    problems.raise_if_any()
+    on_ray = check_on(on, address)
+    if on_ray:
+        ray_module()  # which is told before anything is written
+    here = begin and not on_ray
+    chosen, places = choose_devices(declared.device_name(device) if here else "cpu")
     source, source_options = split_source(data, data_options)
     plan, dataset = make_plan(
         source,
@@ -121,9 +147,16 @@ def train(
             print(f"{line}.", file=sys.stderr, flush=True)
     check_free(folder)
     declared.remark_on(dataset, quiet)
-    size = chunk_size(plan, dataset, chosen)
-    made = RunFolder.create(folder, plan, size, dataset, keep_optimiser=keep_optimiser)
-    run = Run(made, chosen)
+    how: dict[str, Any] = {"keep_optimiser": keep_optimiser, "processes": processes}
+    if not here:
+        how |= {"precision_is_open": precision == "auto"}
+        run = Run(RunFolder.create(folder, plan, 0, dataset, **how), chosen, places)
+        if on_ray and begin:
+            run.train_on_ray(ray_kind(device), address, quiet, metrics)
+        return run
+    size = chunk_size(plan, dataset, chosen, places, processes)
+    made = RunFolder.create(folder, plan, size, dataset, device=device_type(chosen), **how)
+    run = Run(made, chosen, places)
     if score is None:
         return run.resume(quiet=quiet)
     run.train_and_score(metrics, names, quiet)
@@ -134,6 +167,8 @@ def shown(verb: str, run: Run, given: dict[str, Any]) -> str:
     """What was trained, its scores where they were asked for, and what to type next."""
     from unbraid.commands.score import shown as shown_scores
 
+    if given.get("begin") is False:
+        return f"Planned: {run.path}\nNext:  unbraid work {run.path}"
     if "score" not in given:
         return run.summary()
     trained, _, _ = run.summary().rpartition("\n")
@@ -148,7 +183,15 @@ def resume_folder(
     quiet: bool,
     steps: int | None = None,
     seeds: int | None = None,
+    on: str = "here",
+    address: str | None = None,
 ) -> Run:
     """Go on with the run in *folder*."""
+    if check_on(on, address):
+        ray_module()
+        run = open_run(folder, data=data, device="cpu")
+        run.more(steps, seeds)
+        run.train_on_ray(ray_kind(device), address, quiet)
+        return run
     run = open_run(folder, data=data, device=device)
     return run.resume(steps=steps, seeds=seeds, quiet=quiet)

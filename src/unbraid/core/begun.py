@@ -13,6 +13,7 @@ from pathlib import Path
 
 from unbraid.core.errors import UnbraidError
 from unbraid.core.files import is_unfinished, remove, sync_folder
+from unbraid.core.lease import SUFFIX
 from unbraid.core.store import read_json, write_json
 
 NOTE = ".begun.json"
@@ -63,4 +64,7 @@ def remove_leftovers(folder: Path) -> None:
 
 def holds_anything(folder: Path) -> bool:
     """Whether *folder* has anything in it but leftovers and locks."""
-    return bool({path for path in folder.iterdir() if path.name != LOCK} - leftovers(folder))
+    locks = (f"{LOCK}{SUFFIX}.", f"{LOCK}{SUFFIX}/")
+    names = (path for path in folder.iterdir() if path.name != LOCK)
+    found = {path for path in names if not f"{path.name}/".startswith(locks)}
+    return bool(found - leftovers(folder))

@@ -118,6 +118,10 @@ def invalid(name: str, rule: str, value: object, remedy: str = "") -> InputError
     return InputError(Problem(name, rule, value, remedy))
 
 
+class HeldError(InputError):
+    """Another process works at what was asked for; it can be waited for."""
+
+
 class DamagedFileError(UnbraidError):
     """A file does not hold what its checksum promises. Exit code 1 if nothing can replace it."""
 

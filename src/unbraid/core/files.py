@@ -12,22 +12,33 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import glob
 import os
-import platform
 import shutil
 import stat
-import zlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import filelock
 
-from unbraid.core.errors import InputError, UnbraidError
+from unbraid.core.errors import HeldError, UnbraidError
 from unbraid.core.failpoints import failpoint
+from unbraid.core.lease import (
+    SUFFIX,
+    Watch,
+    check_leases_of,
+    held,
+    holder,
+    is_dead,
+    leases_of,
+    living,
+    machine,
+    take,
+)
 
+_PAUSE = 0.2
 UNFINISHED = ".part"
 _HALVES, _NAMELESS = _LEFT_BESIDE = (f".*{UNFINISHED}", ".tmp??????")
 """What interrupted writes leave: ours, and those of safetensors, beside a half of ours."""
@@ -39,8 +50,13 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def put(path: Path, write: Callable[[Path], object], size: int) -> None:
-    """Let *write* make a file of *size* bytes, and put it at *path* in one step."""
+    """Let *write* make a file of *size* bytes, and put it at *path* in one step.
+
+    Where *path* is under a lease of this process that was lost, it is left as it is.
+    """
     beside = half_of(path)
+    for lease in leases_of(path)[:1]:
+        beside = lease.halves / beside.name if lease.own_halves else beside
     try:
         make_folder(path.parent)
         beside.touch()
@@ -49,10 +65,12 @@ def put(path: Path, write: Callable[[Path], object], size: int) -> None:
         write(beside)
         beside.chmod(mode)  # safetensors puts a file of its own there, which nobody else may read
         failpoint("half.written")
+        check_leases_of(path)
         put_in_place(beside, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+        check_leases_of(path)  # the half goes with the lease
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UnbraidError(
                 f"{path.name} needs {size / 1e6:.1f} MB and the disk at {path.parent} is full; free"
@@ -95,13 +113,7 @@ def fill(path: Path, content: bytes) -> None:
 
 def half_of(path: Path) -> Path:
     """Where this process writes what it will put at *path*."""
-    return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}{UNFINISHED}")
-
-
-@functools.cache
-def _machine() -> str:
-    """A word for this machine or container: the numbers of processes mean nothing elsewhere."""
-    return f"{zlib.crc32(platform.node().encode()):08x}"
+    return path.with_name(f".{path.name}.{machine()}-{os.getpid()}{UNFINISHED}")
 
 
 def put_in_place(beside: Path, path: Path) -> None:
@@ -147,6 +159,7 @@ def set_aside(path: Path) -> None:
     """Give a file that cannot be used another name: it is out of the way, and not lost."""
     names = (f"{path.name}.damaged", *(f"{path.name}.{n}.damaged" for n in range(2, 1000)))
     places = (path.with_name(name) for name in names)
+    check_leases_of(path)
     try:
         path.rename(next(place for place in places if not os.path.lexists(place)))
         failpoint("file.aside")
@@ -157,6 +170,7 @@ def set_aside(path: Path) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file, if it is there."""
+    check_leases_of(path)
     try:
         failpoint("file.leaving")
         path.unlink(missing_ok=True)
@@ -172,6 +186,7 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder that nobody needs with all that is in it, as far as that can be done."""
     if not folder.is_dir():
         return
+    check_leases_of(folder)
     with contextlib.suppress(OSError):
         failpoint("tree.leaving")
         shutil.rmtree(folder, ignore_errors=True)
@@ -246,8 +261,8 @@ def _remove_dead(halves: Iterable[Path]) -> None:
 def _is_dead(half: Path) -> bool:
     """Whether the process that wrote *half* ran on this machine and runs no more."""
     writer = half.name.removesuffix(UNFINISHED).rpartition(".")[2]
-    machine, _, process = writer.rpartition("-")  # earlier versions named no machine
-    return machine in ("", _machine()) and process.isdigit() and not _runs(int(process))
+    where, _, process = writer.rpartition("-")  # earlier versions named no machine
+    return where in ("", machine()) and process.isdigit() and not _runs(int(process))
 
 
 def _try_to_remove(leftovers: Iterable[Path]) -> None:
@@ -288,29 +303,88 @@ def cannot_be_read(path: Path, error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
-    """Hold *folder* for one writing process; a second one is refused.
+def only_one(
+    folder: Path, name: str = ".lock", *covers: Path, patience: float = 0.0
+) -> Iterator[None]:
+    """Hold *folder* for one writing process; a second one is refused, after *patience* in seconds.
 
-    The lock ends with its process, however that ends.
+    On one machine a lock excludes others, which ends with its process, however that ends; between
+    machines that share a disk a lease does. By its usual name it covers all of the folder, else
+    what is below *covers*: there a process that has lost its lease writes nothing more.
     """
     if not folder.is_dir():  # which the lock would make
         raise UnbraidError(f"{folder} cannot be written: No such directory. Make it first.")
+    below = covers or ((folder,) if name == ".lock" else ())
     lock = filelock.FileLock(folder / name, blocking=False)
-    try:
-        failpoint("lock.wanted")
-        lock.acquire()
-        failpoint("lock.held")
-    except filelock.Timeout:
-        raise InputError(
-            f"{folder} is being written by another process; wait for it to end or stop it."
-        ) from None
-    except OSError as error:
-        remedy = "Copy it to where you may write, and give the command for the copy."
-        raise UnbraidError(
-            f"{folder} cannot be written: {error.strerror or error}. {remedy}"
-        ) from error
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            failpoint("lock.wanted")
+            lock.acquire(blocking=patience > 0, timeout=patience or -1)
+            stack.callback(_release, lock)
+            failpoint("lock.held")
+            _hold_between_machines(folder, name, below, patience, stack)
+        except filelock.Timeout:
+            raise _held_elsewhere(folder) from None
+        except OSError as error:
+            remedy = "Copy it to where you may write, and give the command for the copy."
+            raise UnbraidError(
+                f"{folder} cannot be written: {error.strerror or error}. {remedy}"
+            ) from error
         yield
-    finally:
-        lock.release()
-        failpoint("lock.freed")
+
+
+def remove_lock(folder: Path, name: str = ".lock") -> None:
+    """End what `only_one` holds, with nothing left of it in *folder*, which is about to go."""
+    for lease in leases_of(folder):
+        if lease.place == folder / f"{name}{SUFFIX}":
+            lease.give_back()
+    remove(folder / name)
+
+
+def _release(lock: filelock.BaseFileLock) -> None:
+    lock.release()
+    failpoint("lock.freed")
+
+
+def is_held(folder: Path, name: str = ".lock") -> bool:
+    """Whether somebody holds *folder*, as far as can be seen at once and without writing."""
+    found = holder(folder / f"{name}{SUFFIX}")
+    return found is not None and not is_dead(found)
+
+
+def check_nobody_holds(folder: Path, places: Iterable[Path]) -> None:
+    """Refuse to change *folder* while somebody lives who holds one of the leases at *places*."""
+    watch = Watch()
+    for place in places:
+        if (seen := living(place, watch)) is not None:
+            raise _held_elsewhere(folder, f" on {seen.host}")
+
+
+def _held_elsewhere(folder: Path, where: str = "") -> HeldError:
+    return HeldError(
+        f"{folder} is being written by another process{where}; wait for it to end or stop it."
+    )
+
+
+def _hold_between_machines(
+    folder: Path,
+    name: str,
+    below: tuple[Path, ...],
+    patience: float,
+    stack: contextlib.ExitStack,
+) -> None:
+    """Take the lease of a lock that is held; whoever has it is on another machine, and refused
+    where that one lives, or was killed there.
+    """
+    place, watch = folder / f"{name}{SUFFIX}", Watch()
+    began = time.monotonic()
+    while (lease := take(place, lambda path: _is_below(path, below), watch)) is None:
+        if (seen := living(place, watch)) is not None:
+            if time.monotonic() - began >= patience:
+                raise _held_elsewhere(folder, f" on {seen.host}")
+            time.sleep(_PAUSE)
+    stack.enter_context(held(lease))
+
+
+def _is_below(path: Path, folders: tuple[Path, ...]) -> bool:
+    return any(path.is_relative_to(one) for one in folders)

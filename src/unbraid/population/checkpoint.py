@@ -8,7 +8,7 @@ is all that scores and reports read, unless the run keeps the optimiser's state.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from unbraid.core.failpoints import failpoint
 from unbraid.core.files import file_names, remove, set_aside
 from unbraid.core.folders import kind_of
 from unbraid.core.store import read_about, read_tensors, write_tensors
+from unbraid.population.member import Member
 from unbraid.population.state import State
 
 _KEPT = 2
@@ -65,6 +66,15 @@ class OtherPlanError(DamagedFileError):
         return cls(f"{found[first]}{also}")
 
 
+def chunk_name(chunk: Sequence[Member]) -> str:
+    """What files of a chunk begin with."""
+    return _name([member.id for member in chunk])
+
+
+def _name(members: Sequence[int]) -> str:
+    return f"members-{members[0]:05d}-{members[-1]:05d}"
+
+
 class Checkpoints:
     """The checkpoint files of one chunk in a run folder."""
 
@@ -84,7 +94,9 @@ class Checkpoints:
         self.members = members
         self.plan_digest = plan_digest
         self.former_digests = former_digests
-        self.prefix = f"members-{members[0]:05d}-{members[-1]:05d}.step-"
+        self.made_on: str | None = None
+        """The type of device: of the state that was loaded, and of those that are saved."""
+        self.prefix = f"{_name(members)}.step-"
 
     def files(self) -> list[tuple[int, Path]]:
         """Step and path of each checkpoint, the newest first."""
@@ -121,6 +133,7 @@ class Checkpoints:
 
     def _write(self, tensors: Mapping[str, Tensor], step: int, more: dict[str, Any]) -> None:
         about = {"step": step, "members": list(self.members), "plan": self.plan_digest, **more}
+        about |= {"device": self.made_on} if self.made_on else {}
         write_tensors(self.folder / f"{self.prefix}{step:09d}.safetensors", tensors, about)
 
     def _keep(self, count: int) -> None:
@@ -148,6 +161,8 @@ class Checkpoints:
                 others[path] = error
             except DamagedFileError as error:
                 damaged[path] = str(error)
+            except FileNotFoundError:  # whoever held these members before has just removed it
+                continue
             else:
                 then = f"going on from the last good checkpoint, {path.name}."
                 break
@@ -199,6 +214,7 @@ class Checkpoints:
         if about.get("members") != list(self.members):
             raise DamagedFileError(f"{path} holds other members.")
         self._check_shapes(path, tensors, bool(about.get("trained")), width)
+        self.made_on = about.get("device")
         if about.get("trained"):
             return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)

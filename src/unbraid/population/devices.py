@@ -32,6 +32,10 @@ _MOST_CHECKPOINT_BYTES = 2**32
 """A chunk's checkpoint is made in the host's memory."""
 _MOST_MEMBERS = 256
 """Beyond so many members a chunk of the usual size trains no faster, and a stop loses more."""
+_LEAST_MEMBERS = 4
+"""Below so many a chunk of half the members takes about as long (docs/speed.md), so that another
+GPU would be taken for nothing.
+"""
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -53,6 +57,19 @@ def choose_device(name: str = "auto") -> torch.device:
             "device", f"must name one of the CUDA devices, counted from 0, and {have}", name
         )
     return torch.device(name)
+
+
+def choose_devices(name: str = "auto") -> tuple[torch.device, list[torch.device]]:
+    """The device called *name*, and where chunks train side by side; `cuda:0,2` are two GPUs."""
+    first, *more = name.split(",")
+    device = choose_device(first)
+    if not more:
+        return device, workers(device)
+    numbers = [first.removeprefix("cuda:"), *more]
+    if device.type != "cuda" or device.index is None or len({*numbers}) < len(numbers):
+        rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"
+        raise invalid("device", rule, name)
+    return device, [device, *(choose_device(f"cuda:{one}") for one in more)]
 
 
 def usual_precision(device: torch.device) -> str:
@@ -92,6 +109,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def device_type(device: torch.device) -> str:
+    """What a device is called where only its type counts: chunks that begin on one end with other
+    bits on another.
+    """
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
 def workers(device: torch.device) -> list[torch.device]:
     """Where chunks train side by side: every core, every GPU, or the one GPU that was named.
 
@@ -118,14 +142,39 @@ def one_of(device: torch.device) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
-    """The most members that train together on *device*: what its free memory holds, no more than
-    pays, and something for every worker.
+def chunk_size(
+    plan: Plan,
+    dataset: Dataset,
+    device: torch.device,
+    places: list[torch.device] | None = None,
+    processes: int = 1,
+) -> int:
+    """The most members that train together on *device*, or in each of *places*: what free memory
+    holds, no more than pays, and something for all GPUs of as many *processes*.
     """
     if device.type == "cpu":
         return 1
     torch.cuda.empty_cache()  # what an earlier run of this process left is free too
-    places = workers(device)
+    places = places or workers(device)
+    return equal_work(len(plan.members), _fits(plan, dataset, places), len(places) * processes)
+
+
+def equal_work(members: int, fits: int, count: int) -> int:
+    """The size of chunks for so many workers, each of which has room for *fits* members: as many
+    chunks as workers, or twice as many, ..., so that none waits for the last.
+
+    >>> equal_work(300, 256, 8), equal_work(3000, 256, 8), equal_work(6, 256, 8)
+    (38, 188, 4)
+    """
+    if count == 1:
+        return max(1, min(fits, members))
+    rounds = -(-members // (count * max(1, fits)))
+    share = -(-members // (count * rounds))
+    return max(1, min(fits, members, max(share, _LEAST_MEMBERS)))
+
+
+def _fits(plan: Plan, dataset: Dataset, places: list[torch.device]) -> int:
+    """How many members the fullest of *places* has room for, and no more than pay."""
     free = min(torch.cuda.mem_get_info(place)[0] for place in places)
     room = int(free * _SAFE_SHARE_OF_FREE_MEMORY) - dataset_bytes(dataset)
     kernels = uses_kernels(places[0]) and not plan.build_network().uses_columns
@@ -147,7 +196,7 @@ def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
         if memory > room or checkpoint > _MOST_CHECKPOINT_BYTES:
             break
         fits += 1
-    return max(1, min(fits, -(-len(plan.members) // len(places))))
+    return fits
 
 
 def dataset_bytes(dataset: Dataset) -> int:

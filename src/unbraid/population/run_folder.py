@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,12 +16,16 @@ from unbraid.core.checks import is_whole
 from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import (
+    check_nobody_holds,
+    file_names,
     only_one,
     remove,
     remove_halves_in,
     remove_unfinished,
 )
 from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
+from unbraid.core.lease import SUFFIX
+from unbraid.core.lease import remove_leftovers as remove_leases_in
 from unbraid.core.records import from_record, in_range, read_object
 from unbraid.core.store import read_table, write_json, write_table
 from unbraid.data import load
@@ -124,6 +128,9 @@ class _How:
     keep_optimiser: bool = True
     former_digests: tuple[str, ...] = ()
     grown: tuple[tuple[str, int] | tuple[str, int, int], ...] = ()
+    device: str = ""
+    precision_is_open: bool = False
+    processes: int = 1
 
     def others(self) -> dict[str, Any]:
         """All but the size of a chunk, by name."""
@@ -135,8 +142,10 @@ def _read_plan(record: dict[str, Any]) -> tuple[_How, Plan]:
     how = from_record(_How, {name: record[name] for name in own & record.keys()})
     # Earlier versions trained members that came later in chunks of the size of the first.
     grown = tuple(Growth._make((*one, how.chunk_size)[:3]) for one in how.grown)
-    for size in (how.chunk_size, *(one.chunk_size for one in grown)):
-        in_range("chunk_size", size, 1)
+    in_range("chunk_size", how.chunk_size, 0)
+    in_range("processes", how.processes, 1)
+    for one in grown:
+        in_range("chunk_size", one.chunk_size, 1)
     plan = Plan.from_record({name: record[name] for name in record.keys() - own})
     counts = [0, *(one.members for one in grown), len(plan.members)]
     if any(after <= before for before, after in pairwise(counts)):
@@ -158,11 +167,22 @@ class RunFolder:
         keep_optimiser: bool = False,
         former_digests: Sequence[str] = (),
         grown: Sequence[Growth] = (),
+        device: str = "",
+        precision_is_open: bool = False,
+        processes: int = 1,
     ) -> None:
         self.path = Path(path)
         self.plan = plan
         self.chunk_size = chunk_size
-        """The most members that train together, of those that the run began with."""
+        """The most members that train together, of those that the run began with; 0 until somebody
+        begins to train, who decides it.
+        """
+        self.device = device
+        """The type of device that this was decided for; empty where that is not known."""
+        self.precision_is_open = precision_is_open
+        """Whether the precision is decided then, too."""
+        self.processes = processes
+        """How many processes are to train it together."""
         self.mixed_chunks = mixed_chunks
         """Whether members of several kinds do."""
         self.keep_optimiser = keep_optimiser
@@ -180,14 +200,15 @@ class RunFolder:
         plan: Plan,
         chunk_size: int,
         dataset: Dataset,
-        *,
-        keep_optimiser: bool = False,
+        **how: Any,
     ) -> RunFolder:
-        """Start a run in an empty or new folder, if there is room for it on the disk."""
+        """Start a run in an empty or new folder, if there is room for it on the disk; *how* are
+        further arguments of a run.
+        """
         folder = Path(path)
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
-        run = cls(folder, plan, chunk_size, dataset, keep_optimiser=keep_optimiser)
+        run = cls(folder, plan, chunk_size, dataset, **how)
         with new_folder(folder):
             run.write_plan()
             failpoint("record.written")
@@ -215,8 +236,32 @@ class RunFolder:
             "keep_optimiser": self.keep_optimiser,
             "former_digests": list(self.former_digests),
         }
-        own |= {"grown": self.grown} if self.grown else {}
+        for name in ("grown", "device", "precision_is_open"):
+            own |= {name: found} if (found := getattr(self, name)) else {}
+        own |= {"processes": self.processes} if self.processes > 1 else {}
         write_json(record_path(self.path, "train"), {**self.plan.record(), **own})
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known which members train together."""
+        return self.chunk_size > 0
+
+    def decide(self, precision: str, size_of: Callable[[Plan, int], int], device: str) -> None:
+        """Settle what was left to whoever trains first; to be called with the folder locked.
+
+        Another process may have done so since the run was opened: its decision counts.
+        """
+        now = RunFolder.open(self.path)
+        if now.is_decided:
+            self.plan, self.chunk_size, self.device = now.plan, now.chunk_size, now.device
+        else:
+            plan = replace(self.plan, precision=precision) if self.precision_is_open else self.plan
+            self.chunk_size, self.plan = size_of(plan, self.processes), plan
+            self.device = device
+        self.precision_is_open = False
+        self.__dict__.pop("_chunks", None)
+        if not now.is_decided:
+            self.write_plan()
 
     @property
     def dataset(self) -> Dataset:
@@ -278,7 +323,7 @@ class RunFolder:
     @cached_property
     def _chunks(self) -> list[tuple[Member, ...]]:
         rule, members = chunks_of if self.mixed_chunks else chunks_of_one_kind, self.plan.members
-        parts = [Growth("", 0, self.chunk_size), *self.grown, Growth("", len(members), 0)]
+        parts = [Growth("", 0, self.chunk_size or 1), *self.grown, Growth("", len(members), 0)]
         return [
             chunk
             for part, after in pairwise(parts)
@@ -290,10 +335,20 @@ class RunFolder:
         """Of the plan, and of those that it continues."""
         return self.plan.digest(), *self.former_digests
 
+    @property
+    def checkpoint_folder(self) -> Path:
+        """Where the checkpoints of all chunks are, and the leases of those that are trained."""
+        return self.path / CHECKPOINTS
+
+    def plan_state(self) -> tuple[int, int, int]:
+        """What changes when plan.json is written again."""
+        found = record_path(self.path, "train").stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
     def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
         """The checkpoint files of a chunk."""
         return Checkpoints(
-            self.path / CHECKPOINTS,
+            self.checkpoint_folder,
             tuple(member.id for member in chunk),
             *self.digests,
             quantities=max(len(quantities(member)) for member in chunk),
@@ -324,9 +379,11 @@ class RunFolder:
             self._continue_by(more, grown, self.path / "scores.parquet")
             failpoint("plan.extended")
 
-    def grow(self, seeds: int, device: torch.device) -> None:
+    def grow(
+        self, seeds: int, device: torch.device, places: list[torch.device] | None = None
+    ) -> None:
         """Give every setting of the plan so many *seeds*; models, codes and scores stay. As many of
-        the new members train together as *device* can.
+        the new members train together as *device* can, or each of *places*.
 
         Nothing is done where it has them, so that a call that was killed can be repeated.
         """
@@ -353,7 +410,7 @@ class RunFolder:
             for place, (first, seed) in enumerate(more)
         )
         added = replace(plan, members=new)
-        size = most_together(added, self.dataset, device)
+        size = most_together(added, self.dataset, device, places)
         check_room(self.path, added, self.dataset, size)
         with self._alone():
             grown = (*self.grown, Growth(plan.digest(), len(plan.members), size))
@@ -367,6 +424,9 @@ class RunFolder:
         """Hold all files of the run while its plan changes, which is still the one at hand."""
         with only_one(self.path), only_one(self.path, SCORES_LOCK):
             self.check_unchanged()
+            names = file_names(self.checkpoint_folder)
+            held = (name for name in names if name.endswith(SUFFIX))
+            check_nobody_holds(self.path, (self.checkpoint_folder / name for name in held))
             yield
 
     @property
@@ -459,12 +519,16 @@ class RunFolder:
             remove(self.path / name)
 
     def remove_halves(self) -> None:
-        """Remove what killed writers left; to be called with the folder locked.
-
-        Scores, pages and codes are written without that lock: halves there may be somebody's.
-        """
-        remove_unfinished(self.path / CHECKPOINTS)
+        """Remove what killed writers of this machine left; others may write here."""
         remove_halves_in(self.path)
+        for folder in (self.path, self.checkpoint_folder):
+            remove_leases_in(folder)
+
+    def remove_all_halves(self) -> None:
+        """Remove what killed writers of any machine left of checkpoints; to be called with the
+        folder locked and all chunks trained.
+        """
+        remove_unfinished(self.checkpoint_folder)
 
     def members(self) -> pd.DataFrame:
         """One row per member: what it is and how its training ended."""
@@ -478,13 +542,11 @@ class RunFolder:
         """A table of the run, made again from the checkpoints where it is missing, damaged or
         another run's.
         """
-        about = self.about_table(name)
-        try:
-            table = read_table(self.path / name, about, _COLUMNS[name])
-            if set(table["member"]) <= {member.id for member in self.plan.members}:
-                return table
-        except (FileNotFoundError, DamagedFileError):
-            pass
+        if (table := self._stored(name)) is not None:
+            return table
+        tables = self._tables()
+        if "unfinished" in tables["members.parquet"]["status"].tolist():
+            return tables[name]  # others may train what is left, and a table would outlive that
         try:
             with only_one(self.path):  # or it could take the place of a newer one
                 self.check_unchanged()
@@ -493,5 +555,22 @@ class RunFolder:
         except DamagedFileError:  # of a checkpoint
             raise
         except UnbraidError:  # another writes it, has changed the run, or nothing can be written
-            return self._tables()[name]
-        return read_table(self.path / name, about)
+            return tables[name]
+        return read_table(self.path / name, self.about_table(name))
+
+    def _stored(self, name: str) -> pd.DataFrame | None:
+        """A table of the run, where it is there, whole and the run's own."""
+        try:
+            table = read_table(self.path / name, self.about_table(name), _COLUMNS[name])
+        except (FileNotFoundError, DamagedFileError):
+            return None
+        own = set(table["member"]) <= {member.id for member in self.plan.members}
+        return table if own else None
+
+    def finished_members(self) -> pd.DataFrame | None:
+        """The stored table of members, where both tables are there and say that all is trained."""
+        found = self._stored("members.parquet")
+        if found is None or "unfinished" in found["status"].tolist():
+            return None
+        whole = len(found) == len(self.plan.members)
+        return found if whole and self._stored("history.parquet") is not None else None

@@ -2,19 +2,23 @@
 """Many members, one loop: chunks of the population are trained, recorded and checkpointed until the
 plan is done.
 
-There is one loop for every device. Workers take chunks off a queue: on a CPU there is one worker a
-core, else one a GPU. Checkpoints are written in the background. A worker that is told to stop
-leaves one behind, so that `resume` continues where it was, and a process that is killed loses only
-what came after its last checkpoint: the random numbers are functions of the step, so the continued
-run ends with the same bits.
+There is one loop for every device. Workers take chunks off a queue, which is the run folder itself
+(population/chunk_queue.py), so that other processes may do the same beside this one: on a CPU there
+is one worker a core, else one a GPU. Checkpoints are written in the background. A worker that is
+told to stop leaves one behind, so that `resume` continues where it was, and a process that is
+killed loses only what came after its last checkpoint: the random numbers are functions of the step,
+so the continued run ends with the same bits.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from queue import SimpleQueue
@@ -23,15 +27,28 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import UnbraidError
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
+from unbraid.core.lease import SECONDS, LostLeaseError
 from unbraid.population.background_save import BackgroundSave, Write
-from unbraid.population.checkpoint import Curves, Trained, results_of
+from unbraid.population.checkpoint import Checkpoints, Curves, Trained, results_of
+from unbraid.population.chunk_queue import Chunk, ChunkQueue, Taken
 from unbraid.population.cuda_graph import Stepper, rehearse
-from unbraid.population.devices import explain_oom, keep_freed_memory, workers
+from unbraid.population.devices import (
+    chunk_size,
+    cores,
+    device_type,
+    explain_oom,
+    keep_freed_memory,
+    usual_precision,
+    workers,
+)
 from unbraid.population.draws import rule_on
+from unbraid.population.failures import forget_failure, read_failure, write_failure
 from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
 from unbraid.population.training_step import TrainingStep
@@ -42,6 +59,10 @@ if TYPE_CHECKING:
 _LEAST_TRAINING_PER_SAVING = 10
 """Between two checkpoints lies so many times what writing one takes, however often they are wanted.
 """
+_PATIENCE = 2.0
+"""Seconds to wait for processes that begin at the same moment."""
+_READERS = 8
+"""Threads that read what others have trained."""
 _LOOK_SECONDS = 1.0
 """How often a GPU is asked whether every member has diverged: asking waits for it."""
 
@@ -67,58 +88,64 @@ def train_run(
     warn: Callable[[str], None] = lambda line: None,
     chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None,
     stop: threading.Event | None = None,
+    *,
+    places: list[torch.device] | None = None,
+    seconds: float = SECONDS,
+    reads: bool = True,
+    only: frozenset[int] | None = None,
+    keep_going: bool = False,
 ) -> Outcome:
-    """Train what is left of *run*; on Ctrl-C, or when another thread sets *stop*, checkpoints are
-    written and the outcome says that it is not finished.
+    """Train what is left of *run*, beside any other processes that do; on Ctrl-C, or when another
+    thread sets *stop*, checkpoints are written and the outcome says that it is not finished.
 
-    *chunk_done* is called, in a thread that does not train, with each chunk whose results are on
-    disk.
+    Chunks train side by side on *places*, by default on all that *device* stands for. *chunk_done*
+    is called, in a thread that does not train, with each chunk whose results are on
+    disk. Whoever shows no sign of life for *seconds* loses its chunk to another. Chunks that were
+    trained before are read, if *reads*, and trained again where they are damaged. With *only* the
+    first members of some chunks, tables are left to others. An error with one chunk ends the call;
+    if it is to *keep_going*, once all others are trained.
     """
-    with only_one(run.path):
+    places = places or workers(device)
+    with only_one(run.path, patience=_PATIENCE if run.is_decided else math.inf):
+        if not run.is_decided:
+            _decide(run, device, places)
         run.check_unchanged()
         run.remove_halves()
-        _ = run.dataset  # refused here where it has changed, with nothing touched
-        training = _Training(run, progress, warn, chunk_done, stop or threading.Event())
-        places = workers(device)
-        if device.type == "cpu":
-            keep_freed_memory()
-        free: SimpleQueue[torch.device] = SimpleQueue()
-        for place in places:
-            free.put(place)
-        with (
-            ThreadPoolExecutor(1, thread_name_prefix="unbraid-save") as training.disk,
-            ThreadPoolExecutor(
-                len(places), "unbraid", initializer=lambda: training.take(free.get())
-            ) as pool,
-        ):
-            training.load_data(places)
-            # Tables are written at the end: what that needs is imported meanwhile.
-            training.disk.submit(import_module, "pandas")
-            training.disk.submit(import_module, "pyarrow.parquet")
-            pending = {pool.submit(training.train, chunk) for chunk in run.chunks()}
-            curves = _wait(pending, training.stop)
-        for done in training.in_background:
-            done()
-        finished = not training.stop.is_set()
-        if finished:
-            failpoint("training.done")
-            check_still_there(run.path)
-            run.write_tables({chunk[0].id: found for chunk, found in curves})
-        diverged = [
-            member.id
-            for chunk, found in curves
-            for member, at in zip(chunk, found.diverged_at.tolist(), strict=True)
-            if at >= 0
-        ]
-        return Outcome(finished, tuple(sorted(diverged)))
+    _ = run.dataset  # refused here where it has changed, with nothing touched
+    stop = stop or threading.Event()
+    training = _Training(run, places, progress, warn, chunk_done, stop, seconds, keep_going)
+    with training.at_work():
+        training.train(training.queue(only, reads))
+        while not stop.is_set() and only is None and not training.write_tables():
+            training.train(training.queue(None, True))
+    for done in training.in_background:
+        done()
+    return Outcome(not stop.is_set(), training.diverged())
 
 
-Ended = tuple[tuple[Member, ...], Curves]
-"""A chunk and how its training went."""
+def decide(run: RunFolder, device: torch.device) -> None:
+    """Settle what was left to whoever trains first, with nothing trained yet."""
+    with only_one(run.path, patience=math.inf):
+        _decide(run, device, workers(device))
 
 
-def _wait(pending: set[Future[Ended | None]], stop: threading.Event) -> list[Ended]:
-    """Results of all chunks; a failure or Ctrl-C stops the others at their next step."""
+def _decide(run: RunFolder, device: torch.device, places: list[torch.device]) -> None:
+    """Settle chunks and precision by where the run is trained first."""
+
+    def size_of(plan: Plan, processes: int) -> int:
+        return chunk_size(plan, run.dataset, device, places, max(processes, array_tasks()))
+
+    run.decide(usual_precision(device), size_of, device_type(device))
+
+
+def array_tasks() -> int:
+    """How many jobs of a SLURM array this process is one of; 1 where it is of none."""
+    found = os.environ.get("SLURM_ARRAY_TASK_COUNT", "")
+    return max(1, int(found)) if found.isdecimal() else 1
+
+
+def _wait(pending: set[Future[None]], stop: threading.Event) -> None:
+    """Until all workers have ended; a failure or Ctrl-C stops the others at their next step."""
     everything = set(pending)
     try:
         while pending:
@@ -132,8 +159,9 @@ def _wait(pending: set[Future[Ended | None]], stop: threading.Event) -> list[End
         for future in everything:
             future.cancel()
         raise
-    ended = [future.result() for future in everything if not future.cancelled()]
-    return [one for one in ended if one is not None]
+    for future in everything:
+        if not future.cancelled():
+            future.result()
 
 
 class _Training:
@@ -145,21 +173,117 @@ class _Training:
     def __init__(
         self,
         run: RunFolder,
+        places: list[torch.device],
         progress: Report,
         warn: Callable[[str], None],
-        chunk_done: Callable[[tuple[Member, ...]], None],
+        chunk_done: Callable[[Chunk], None],
         stop: threading.Event,
+        seconds: float,
+        keep_going: bool,
     ) -> None:
-        self.run = run
-        self.chunk_done = chunk_done
-        self.stop = stop
+        self.run, self.stop = run, stop
         self.in_background: list[Callable[[], object]] = []
         """What to call, at the end, for the errors of other threads."""
-        self._progress, self._warn = progress, warn
+        self._curves: dict[int, Curves] = {}
+        self._diverged_elsewhere: set[int] = set()
+        self._places = places
+        self._progress, self._warn, self._chunk_done = progress, warn, chunk_done
+        self._seconds, self._keep_going = seconds, keep_going
         self._lock = threading.Lock()
         self._worker = threading.local()
         self._samplers: dict[torch.device, Future[Sampler]] = {}
         self._rules: dict[torch.device, Tensor | None] = {}
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Workers are there, and the thread that writes, in this block."""
+        if self._places[0].type == "cpu":
+            keep_freed_memory()
+        free: SimpleQueue[torch.device] = SimpleQueue()
+        for place in self._places:
+            free.put(place)
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="unbraid-save") as self.disk,
+            ThreadPoolExecutor(
+                len(self._places), "unbraid", initializer=lambda: self.take(free.get())
+            ) as self._pool,
+        ):
+            self.load_data(self._places)
+            # Tables are written at the end: what that needs is imported meanwhile.
+            self.disk.submit(import_module, "pandas")
+            self.disk.submit(import_module, "pyarrow.parquet")
+            try:
+                yield
+            except BaseException:
+                self.stop.set()  # or the workers would go on, and be waited for
+                raise
+
+    def queue(self, only: frozenset[int] | None, reads: bool) -> ChunkQueue:
+        """What is left to do, as the workers here see it."""
+        return ChunkQueue(
+            self.run, self.stop, only=only, reads=reads, seconds=self._seconds, found=self._found
+        )
+
+    def train(self, queue: ChunkQueue) -> None:
+        """Train until nothing is left, or a stop."""
+        _wait({self._pool.submit(self._work, queue) for _ in self._places}, self.stop)
+        self.disk.submit(lambda: None).result()  # all is written that was to be
+        self._curves |= queue.curves
+        if queue.failed and not self.stop.is_set():
+            raise UnbraidError(self._failures(list(queue.failed.values())))
+
+    def _failures(self, chunks: list[Chunk]) -> str:
+        """What to say of *chunks* that could not be trained."""
+        lines = []
+        for chunk in chunks:
+            if (failure := read_failure(self.run.checkpoint_folder, chunk)) is not None:
+                members = f"members {chunk[0].id} to {chunk[-1].id}"
+                lines.append(f"{members} could not be trained on {failure.host}: {failure.why}")
+        lines.append(f"All others are. To try again: unbraid work {self.run.path}")
+        return "\n".join(lines)
+
+    def _found(self, chunk: Chunk) -> None:
+        """Another process has trained *chunk*."""
+        self.progress(self.run.plan.steps * len(chunk), True)
+        self.in_background.append(self.disk.submit(self._chunk_done, chunk).result)
+
+    def write_tables(self) -> bool:
+        """Write them, unless another process has; False where a chunk has to be trained again."""
+        run, folder = self.run, self.run.path
+        check_still_there(folder)
+        with only_one(folder, patience=math.inf):
+            run.check_unchanged()
+            unread = [one for one in run.chunks() if one[0].id not in self._curves]
+            if unread and (members := run.finished_members()) is not None:
+                ended = members["status"] == "diverged"
+                self._diverged_elsewhere = set(members[ended]["member"].tolist())
+                return True
+            with ThreadPoolExecutor(min(_READERS, cores())) as readers:
+                for chunk, found in zip(unread, readers.map(self._read, unread), strict=True):
+                    if found is None:
+                        return False
+                    self._curves[chunk[0].id] = found
+            failpoint("training.done")
+            run.remove_all_halves()
+            run.write_tables(self._curves)
+            failpoint("tables.written")
+        return True
+
+    def _read(self, chunk: Chunk) -> Curves | None:
+        """How the training of a chunk went; None where it has to be trained again."""
+        found = self.run.checkpoints(chunk).load(
+            torch.device("cpu"), self.warn, self.run.width(chunk)
+        )
+        return _curves(found) if found is not None and self.run.is_over(found) else None
+
+    def diverged(self) -> tuple[int, ...]:
+        """Members that stopped being finite, as far as this process knows."""
+        found = set(self._diverged_elsewhere)
+        for chunk in self.run.chunks():
+            if (curves := self._curves.get(chunk[0].id)) is not None:
+                at = curves.diverged_at.tolist()
+                found |= {one.id for one, step in zip(chunk, at, strict=True) if step >= 0}
+        return tuple(sorted(found))
 
     def progress(self, model_steps: int, found_done: bool) -> None:
         """Tell how many model-steps more are done; workers take turns."""
@@ -192,33 +316,90 @@ class _Training:
         elif device.index is not None:
             torch.cuda.set_device(device)
 
-    def train(self, chunk: tuple[Member, ...]) -> Ended | None:
-        """Train one chunk from its newest good checkpoint to the end; None where it was not begun
-        before a stop.
-        """
-        if self.stop.is_set():
-            return None
-        run, device = self.run, self._worker.device
+    def _work(self, queue: ChunkQueue) -> None:
+        """Train chunk after chunk."""
+        device = self._worker.device
+        about = {"device": device_type(device), "step": 0, "rate": 0.0}
+        while (taken := queue.next(about)) is not None:
+            try:
+                self._train(taken, queue)
+            except LostLeaseError as error:
+                check_still_there(self.run.path)
+                self.warn(f"{error} Its members are trained on there.")
+                queue.back(taken)
+            except Exception as error:
+                with suppress(UnbraidError):
+                    write_failure(self.run.checkpoint_folder, taken.chunk, error)
+                if self._keep_going:
+                    queue.fail(taken)
+                    continue
+                self.disk.submit(queue.back, taken)
+                raise
+            except BaseException:
+                self.disk.submit(queue.back, taken)
+                raise
+
+    def _train(self, taken: Taken, queue: ChunkQueue) -> None:
+        """Train one chunk from its newest good checkpoint to the end, or to a stop."""
+        run, device, chunk = self.run, self._worker.device, taken.chunk
         remedy = (
             f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start"
             " again with a smaller batch size."
         )
         with explain_oom(device, f"{len(chunk)} members that train together", remedy):
-            found = run.checkpoints(chunk).load(device, self.warn, run.width(chunk))
+            forget_failure(run.checkpoint_folder, chunk)
+            checkpoints = run.checkpoints(chunk)
+            found = checkpoints.load(device, self.warn, run.width(chunk))
             if found is not None:
                 self.progress(found.step * len(chunk), True)
+                taken.lease.about["step"] = found.step
+                taken.lease.beat()
             if found is not None and run.is_over(found):
-                self.in_background.append(self.disk.submit(self.chunk_done, chunk).result)
+                save = BackgroundSave(self.disk)
+                self.in_background.append(self.disk.submit(self._chunk_done, chunk).result)
             else:
                 assert not isinstance(found, Trained)
-                found = self._advance(chunk, found)
+                self._tell_other_device(checkpoints, chunk, found)
+                found, save = self._advance(taken, found)
         if run.is_over(found):
             self.progress((run.plan.steps - found.step) * len(chunk), True)
-        return chunk, Curves(found.step, found.diverged_at.cpu(), found.history.cpu())
+        ended = self.disk.submit(self._ended, taken, queue, save, _curves(found))
+        self.in_background.append(ended.result)
 
-    def _advance(self, chunk: tuple[Member, ...], state: State | None) -> State:
+    def _tell_other_device(
+        self, checkpoints: Checkpoints, chunk: Chunk, state: State | None
+    ) -> None:
+        """Say that members go on where they did not begin."""
+        before, here = checkpoints.made_on, device_type(self._worker.device)
+        if state is not None and before not in (None, here):
+            self.warn(
+                f"members {chunk[0].id} to {chunk[-1].id} were trained to step {state.step:,} on"
+                f" {before} and go on here on {here}: the same models within the tolerances of"
+                " docs/limits.md, not to the last bit."
+            )
+
+    def _ended(self, taken: Taken, queue: ChunkQueue, save: BackgroundSave, curves: Curves) -> None:
+        """Let go of a chunk once what was to be saved is saved."""
+        try:
+            save.wait()
+        except LostLeaseError as error:
+            check_still_there(self.run.path)
+            self.warn(str(error))
+            queue.back(taken)
+        except BaseException:
+            self.stop.set()
+            queue.back(taken)
+            raise
+        else:
+            if self.run.is_over(curves):
+                queue.done(taken, curves)
+            else:
+                queue.back(taken)
+
+    def _advance(self, taken: Taken, state: State | None) -> tuple[State, BackgroundSave]:
         """Step until the plan is done or a stop, saving at times, halfway and at the end."""
         run, steps, device = self.run, self.run.plan.steps, self._worker.device
+        chunk, lease = taken.chunk, taken.lease
         with self._lock:
             run.forget_tables()
         loading, rule = self._samplers[device], self._rules[device]
@@ -227,15 +408,22 @@ class _Training:
         )
         rehearse(training)
         state = training.start() if state is None else training.extended(state)
-        write, save = self._write(run.checkpoints(chunk).save), BackgroundSave(self.disk)
-        self.in_background.append(save.wait)
+        checkpoints = run.checkpoints(chunk)
+        checkpoints.made_on = device_type(device)
+        write, save = self._write(checkpoints.save), BackgroundSave(self.disk)
         stepper = Stepper(training, state, self.warn)
-        saved_at = looked_at = time.monotonic()
+        first, began = state.step, time.monotonic()
+        saved_at = looked_at = began
         saved_step, over = state.step, False
         # A checkpoint halfway means that a damaged one never costs a whole training.
         owed = state.step < steps // 2
         while not over and not self.stop.is_set():
             self.progress(len(chunk) * stepper.advance(steps - state.step), False)
+            rate = len(chunk) * (state.step - first) / max(1e-3, time.monotonic() - began)
+            lease.about.update(step=state.step, rate=round(rate, 1))
+            if lease.is_lost:
+                self.progress(-len(chunk) * state.step, False)
+                lease.check()
             now = time.monotonic()
             over = state.step >= steps
             if now - looked_at >= _LOOK_SECONDS or device.type == "cpu":
@@ -246,10 +434,10 @@ class _Training:
                 save(state.tensors(), state.step, write)
                 saved_at, saved_step, owed = time.monotonic(), state.step, owed and not halfway
         if over:
-            save(*self._last(chunk, state))
+            save(*self._last(chunk, checkpoints, state))
         elif state.step != saved_step:
             save(state.tensors(), state.step, write)
-        return state
+        return state, save
 
     def _write(self, save: Write) -> Write:
         """*save*, as long as the run is where it was."""
@@ -260,16 +448,19 @@ class _Training:
 
         return write
 
-    def _last(self, chunk: tuple[Member, ...], state: State) -> tuple[Any, int, Write]:
+    def _last(self, chunk: Chunk, checkpoints: Checkpoints, state: State) -> tuple[Any, int, Write]:
         """What of the last *state* is saved, and how."""
-        checkpoints, keep = self.run.checkpoints(chunk), self.run.keep_optimiser
-
+        keep = self.run.keep_optimiser
         save = self._write(checkpoints.save if keep else checkpoints.save_results)
 
         def write(tensors: Mapping[str, Tensor], step: int) -> None:
             save(tensors, step)
             failpoint("chunk.done")
-            self.chunk_done(chunk)
+            self._chunk_done(chunk)
 
         tensors = state.tensors()
         return (tensors if keep else results_of(tensors)), state.step, write
+
+
+def _curves(found: State | Trained) -> Curves:
+    return Curves(found.step, found.diverged_at.cpu(), found.history.cpu())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do the next missing slices of a study: train one after the other, score each beside the next.
 
-Several processes may share a results folder: a slice that another one works at is passed over. What
-is not finished, for want of time, by Ctrl-C or by a kill, is gone on with from its last checkpoint.
+Several processes, on several machines too, may share a results folder: a slice that another one
+works at is passed over; that of one that is gone is taken over. What is not finished, for want of
+time, by Ctrl-C or by a kill, is gone on with from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, StoppedError, UnbraidError
-from unbraid.core.files import make_folder, only_one, remove_folder
+from unbraid.core.errors import HeldError, InputError, Problem, StoppedError, UnbraidError
+from unbraid.core.files import is_held, make_folder, only_one, remove_folder
 from unbraid.core.progress import Progress
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -63,8 +64,9 @@ def work_folder(results: Results, work: str | Path | None) -> Path:
 
 
 @contextmanager
-def hold(results: Results, pool: Pool, one: Slice) -> Iterator[None]:
-    """Keep a slice for this process; `InputError` where another one works at it.
+def hold(results: Results, pool: Pool, one: Slice, *places: Path) -> Iterator[None]:
+    """Keep a slice for this process; `HeldError` where another one works at it. Its table, and what
+    is in *places*, are written by who holds it alone.
 
     Locks are beside the tables, wherever slices are made.
     """
@@ -75,19 +77,13 @@ def hold(results: Results, pool: Pool, one: Slice) -> Iterator[None]:
         rule = f"must be a folder that can be written ({error.strerror})"
         remedy = "Choose another: {results=FOLDER}."
         raise UnbraidError(str(Problem("results", rule, str(results.folder), remedy))) from error
-    with only_one(folder, f".{one.name}.lock"):
+    with only_one(folder, f".{one.name}.lock", results.path(pool, one), *places):
         yield
 
 
 def is_free(results: Results, pool: Pool, one: Slice) -> bool:
     """Whether no process works at a slice."""
-    if not (work_folder(results, None) / pool.name / f".{one.name}.lock").exists():
-        return True
-    try:
-        with hold(results, pool, one):
-            return True
-    except InputError:
-        return False
+    return not is_held(work_folder(results, None) / pool.name, f".{one.name}.lock")
 
 
 class DataAtHand:
@@ -135,6 +131,51 @@ def run_slices(
     results.check()
     place = work_folder(results, work)
     return _Running(results, device, place, minutes, quiet, keep_models).run(parts, go_on)
+
+
+def train_one(
+    results: Results, pool: str, name: str, work: str | Path | None, device: torch.device
+) -> bool:
+    """Train one slice, to be scored by `score_one`; False where another process works at it, or it
+    has its table. Stopped by Ctrl-C it raises `KeyboardInterrupt`, with a checkpoint.
+    """
+    part = _part(results, pool, name)
+    place = work_folder(results, work) / pool / name
+    try:
+        with hold(results, *part, place):
+            if results.done(*part):
+                return False
+            making = SliceWork(place, results, *part, device, threading.Event())
+            making.open(DataAtHand().load(part[1]))
+            if not making.train(lambda steps, found: None, lambda line: None):
+                raise KeyboardInterrupt
+    except HeldError:
+        return False
+    return True
+
+
+def score_one(
+    results: Results,
+    pool: str,
+    name: str,
+    work: str | Path | None,
+    keep_models: bool,
+    trained_on: str,
+) -> None:
+    """Score a slice that is trained, on CPU cores, and write its table."""
+    part = _part(results, pool, name)
+    place = work_folder(results, work) / pool / name
+    with hold(results, *part, place):
+        if not results.done(*part):
+            device = torch.device("cpu")
+            making = SliceWork(place, results, *part, device, threading.Event(), keep_models)
+            making.trained_on = trained_on
+            making.open(DataAtHand().load(part[1]))
+            making.finish()
+
+
+def _part(results: Results, pool: str, name: str) -> Part:
+    return next(one for one in results.slices() if (one[0].name, one[1].name) == (pool, name))
 
 
 class _Running:
@@ -217,8 +258,8 @@ class _Running:
             return True
         with ExitStack() as lock:
             try:
-                lock.enter_context(hold(self.results, pool, one))
-            except InputError:
+                lock.enter_context(hold(self.results, pool, one, place))
+            except HeldError:
                 self.ended.elsewhere.append(name)
                 return True
             if self.results.done(pool, one):  # by another process meanwhile, or killed just then

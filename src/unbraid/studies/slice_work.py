@@ -102,6 +102,8 @@ class SliceWork:
         self.keep_models = keep_models
         self.device, self.stop = device, stop
         self.stages = (*one.stages, int(one.plan.get("steps", defaults.STEPS)))
+        self.trained_on = ""
+        """What it was trained on, where it is scored elsewhere."""
         self._seconds = {"training": 0.0, "scoring": 0.0}
         self._complaints: list[str] = []
         problems = Problems()
@@ -297,7 +299,7 @@ class SliceWork:
         defined, plan = definition(self.slice), self.run.plan
         return {
             "versions": plan.made_with | {"numpy": np.__version__},
-            "device": device_name(self.device),
+            "device": self.trained_on or device_name(self.device),
             "precision": plan.precision,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "training_seconds": round(self._seconds["training"], 3),

@@ -177,7 +177,7 @@ def _only_mine(folder: Path) -> Iterator[None]:
                 # Whoever comes next makes the lock again; an empty folder would only raise
                 # questions.
                 with contextlib.suppress(OSError, UnbraidError):
-                    files.remove(folder / ".lock")
+                    files.remove_lock(folder)
                     _remove_empty([folder, *made])
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -29,12 +30,13 @@ from unbraid.core.errors import DamagedFileError, InputError, Problem, UnbraidEr
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one, remove_folder, remove_unfinished
 from unbraid.core.folders import RECORDS, check_still_there, is_there, record_path
+from unbraid.core.lease import tell
 from unbraid.core.records import from_record, read_object
 from unbraid.core.store import digest, read_table, write_json, write_table
 from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.population.checkpoint import OtherPlanError
 from unbraid.population.cuda_graph import rehearse
-from unbraid.population.devices import explain_oom
+from unbraid.population.devices import device_type, explain_oom
 from unbraid.population.draws import rule_on
 from unbraid.population.new_folder import check_free, check_room, new_folder
 from unbraid.population.plan import Plan
@@ -258,8 +260,16 @@ class SearchRun:
             )
             progress(self._seen(checkpointer.state), True)
             stop = threading.Event()
+            began, first = time.monotonic(), checkpointer.state.epoch
+            tell(self.path, device=device_type(device))
+
+            def epoch_done(epoch: dict[str, Any]) -> None:
+                ended = epoch["epoch"] + 1 - first
+                tell(self.path, epoch_seconds=(time.monotonic() - began) / ended)
+                on_epoch(epoch)
+
             try:
-                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, on_epoch)
+                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, epoch_done)
                 assert checkpointer.state.elite is not None
                 self._store_winner(checkpointer.state.elite)
             except KeyboardInterrupt:

@@ -15,14 +15,17 @@ leave out the rest. So:
    labels of all levels (`search/rpu/surrogate_labels.py`). With 0 leaf-runs only the root's labels
    are used.
 
-Every stage (`search/rpu/stages.py`) is a search in a folder of its own, stored before the next
-begins. A recursion that is stopped or killed goes on where it was.
+Every stage (`search/rpu/stages.py`) is a search in a folder of its own, stored before those that
+need it begin. A recursion that is stopped or killed goes on where it was. Leaf-runs do not need
+each other, nor do final populations: several processes may train them side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +33,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.core.errors import DamagedFileError, InputError, invalid
+from unbraid.core.errors import DamagedFileError, HeldError, InputError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import copy_folder, only_one, remove_halves_in
 from unbraid.core.folders import RECORDS, is_there, record_path
@@ -51,6 +54,8 @@ from unbraid.search.rpu.surrogate_labels import Leaf, SurrogateLabels, write_sur
 TrainStage = Callable[[Stage, SearchRun], SearchOutcome]
 """Trains the search of one stage, with whatever shows its progress."""
 Say = Callable[[str], None]
+_PAUSE = 5.0
+"""Seconds between two looks at searches that other processes train."""
 
 
 class Recursion:
@@ -161,28 +166,58 @@ class Recursion:
     def train(
         self, device: torch.device, train: TrainStage, say: Say = lambda line: None
     ) -> list[Stage] | None:
-        """Do what is left and return all stages; None where it was stopped."""
+        """Do what is left and return all stages; None where it was stopped.
+
+        Several processes may do so together: each trains a search that nobody trains, and waits for
+        those that it needs.
+        """
         # A finished one is read alone: it may lie where nothing can be written.
         finished = self.finished
-        with nullcontext() if finished else only_one(self.path):
-            if not finished:
+        if not finished:
+            with only_one(self.path):
                 remove_halves_in(self.path)
-            search = self._search(ROOT, self.plan.root, self.dataset)
-            if not _trained(ROOT, search, train):
-                return None
-            found = label(search, device, self.plan.active_nats)
-            stages = [self._labelled(ROOT, len(self.dataset), found, say)]
-            if stages[0].ended:
-                say(
-                    "the root found nothing that could serve as labels: there is no final"
-                    " population to train."
-                )
-            elif not self._train_on_labels(found, device, train, stages, say):
-                return None
-            if not finished or not self._summarised(stages):
-                rows = [stage.record() for stage in stages]
+        search = self._search(ROOT, self.plan.root, self.dataset)
+        if not self._in_turn([0], lambda _: _trained(ROOT, search, train)):
+            return None
+        found = label(search, device, self.plan.active_nats)
+        stages = [self._labelled(ROOT, len(self.dataset), found, say)]
+        if stages[0].ended:
+            say(
+                "the root found nothing that could serve as labels: there is no final"
+                " population to train."
+            )
+        elif not self._train_on_labels(found, device, train, stages, say):
+            return None
+        if not finished or not self._summarised(stages):
+            rows = [stage.record() for stage in stages]
+            with self._alone():
                 write_json(self.path / "summary.json", {"stages": rows})
-            return stages
+        return stages
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Write what several stages share; others wait the moment that it takes."""
+        with only_one(self.path, patience=math.inf):
+            yield
+
+    @staticmethod
+    def _in_turn(numbers: Sequence[int], do: Callable[[int], bool]) -> bool:
+        """*do* for each number; those that another process is at later, once it is done or gone.
+        False where it was stopped.
+        """
+        left = list(numbers)
+        while left:
+            held = []
+            for number in left:
+                try:
+                    if not do(number):
+                        return False
+                except HeldError:
+                    held.append(number)
+            if len(held) == len(left):
+                time.sleep(_PAUSE)
+            left = held
+        return True
 
     def _summarised(self, stages: list[Stage]) -> bool:
         """Whether summary.json is about these stages; earlier versions called images otherwise."""
@@ -204,19 +239,32 @@ class Recursion:
     ) -> bool:
         """Leaf-runs and final populations, added to *stages*; False where it was stopped."""
         root = SurrogateLabels(np.arange(len(self.dataset), dtype=np.int64), found.values)
-        leaves: list[Leaf] = []
-        for number in range(self.plan.leaf_runs):
-            leaf = self._leaf(number, root, device, train, stages, say)
-            if leaf is None:
-                return False
-            leaves.append(leaf)
-        for count in self.plan.finals():
+        leaves: dict[int, tuple[Leaf, list[Stage]]] = {}
+
+        def leaf(number: int) -> bool:
+            own: list[Stage] = []
+            made = self._leaf(number, root, device, train, own, say)
+            if made is not None:
+                leaves[number] = made, own
+            return made is not None
+
+        if not self._in_turn(range(self.plan.leaf_runs), leaf):
+            return False
+        used = [leaves[number][0] for number in range(self.plan.leaf_runs)]
+        stages += [one for number in range(self.plan.leaf_runs) for one in leaves[number][1]]
+        finals: dict[int, Stage] = {}
+
+        def final(count: int) -> bool:
             stage = Stage(StageKind.FINAL, leaf_runs=count, images=len(self.dataset))
-            done = self._final(stage, root, leaves[:count], train, say)
-            if done is None:
-                return False
-            same = SAME_LABELS if self._repeats(stage, leaves[:count]) else ""
-            stages.append(replace(stage, score=done.winner_record()["score"], ended=same))
+            done = self._final(stage, root, used[:count], train, say)
+            if done is not None:
+                same = SAME_LABELS if self._repeats(stage, used[:count]) else ""
+                finals[count] = replace(stage, score=done.winner_record()["score"], ended=same)
+            return done is not None
+
+        if not self._in_turn(self.plan.finals(), final):
+            return False
+        stages += [finals[count] for count in self.plan.finals()]
         return True
 
     def _leaf(
@@ -258,7 +306,8 @@ class Recursion:
     def _part(self, stage: Stage, indices: NDArray[np.int64]) -> Subset:
         """The images *indices* of the whole data, as a dataset that can be loaded again."""
         path = part_file(self.path.absolute() / stage.name)
-        write_npy(path, indices)
+        with self._alone():
+            write_npy(path, indices)
         failpoint("part.stored")
         return Subset(self.dataset, path)
 
@@ -270,7 +319,8 @@ class Recursion:
             self._take_over(Stage(StageKind.FINAL), stage, say)
         run = self._search(stage, self.plan.final_search(), self.dataset)
         if not run.finished:
-            write_surrogates(run.path / SURROGATES_FILE, leaves or [(root,)])  # it may be torn
+            with self._alone():
+                write_surrogates(run.path / SURROGATES_FILE, leaves or [(root,)])  # may be torn
         return run if _trained(stage, run, train) else None
 
     def _repeats(self, stage: Stage, leaves: list[Leaf]) -> bool:
@@ -285,12 +335,17 @@ class Recursion:
             return
         if not SearchRun.open(old).finished:
             return
-        copy_folder(old, new)
+        with self._alone():
+            if not SearchRun.is_search(new):
+                copy_folder(old, new)
         say(f"{stage.name}: {SAME_LABELS}")
 
     def _search(self, stage: Stage, search: SearchPlan, dataset: Dataset) -> SearchRun:
         """The search of a stage: the one begun, or a new one."""
-        return SearchRun.begin(self.path / stage.name, search, dataset)
+        if SearchRun.is_search(self.path / stage.name) and self.finished:
+            return SearchRun.begin(self.path / stage.name, search, dataset)
+        with self._alone():
+            return SearchRun.begin(self.path / stage.name, search, dataset)
 
     def _labelled(self, stage: Stage, images: int, found: Labelling, say: Say) -> Stage:
         """*stage* with what its labels say."""
