@@ -27,6 +27,8 @@ from unbraid.population.seeds_and_rates import read_rates, read_seeds
 from unbraid.scoring.metric_names import base, metric_names, revision
 from unbraid.studies.pool import Slice
 
+AXES_REVISION = 1
+"""Of how the decoder's axes are measured."""
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
 _MERGED = ("hyper", "network_options", "prior_options")
 """Told with the objectives, network and priors that they go to."""
@@ -69,7 +71,17 @@ def definition(one: Slice) -> dict[str, Any]:
         "by_latent": one.latents,
     }
     problems.raise_if_any()
-    return json.loads(json.dumps(plan | measured))
+    return json.loads(json.dumps(plan | measured | _further(one)))
+
+
+def _further(one: Slice) -> dict[str, Any]:
+    """What few slices have, so that the definition of all others is what it was before."""
+    found: dict[str, Any] = {"axes": AXES_REVISION} if one.axes else {}
+    if one.called:
+        found["called"] = one.called
+    if one.made:
+        found["made"] = {"after": one.made.after} | one.made.definition()
+    return found
 
 
 def scored(one: Slice, problems: Problems) -> list[str]:

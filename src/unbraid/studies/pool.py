@@ -11,10 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from unbraid.core.errors import Problems
+from unbraid.core.errors import Problems, unknown
 from unbraid.population import defaults
+
+if TYPE_CHECKING:
+    from unbraid.studies.made_data import Leaves, MadeData
 
 Scale = Literal["small", "gpu", "paper"]
 """Minutes on two cores, as a test of the machinery; an hour or so on a GPU; what the paper did."""
@@ -35,7 +38,20 @@ class Slice:
     stages: tuple[int, ...] = ()
     """Steps before the last at which the models are scored as well."""
     latents: bool = False
-    """Whether KL and information of every latent are kept."""
+    """Whether KL, variance and information of every latent are kept."""
+    axes: bool = False
+    """Whether the decoder's local axes are measured."""
+    called: str = ""
+    """What tables call its data, where that is not the name in the plan."""
+    made: MadeData | None = None
+    """How its data are made from the plan's, where they are others."""
+    leaves: Leaves | None = None
+    """What it leaves for slices after it."""
+
+    @property
+    def data(self) -> str:
+        """What tables call its data."""
+        return self.called or self.plan["data"]
 
 
 @dataclass(frozen=True)
@@ -50,10 +66,10 @@ class Pool:
 
 
 def check_pools(pools: Iterable[Pool]) -> None:
-    """Refuse pools and slices whose names are no file names or not their own, or whose stages do
-    not rise to the last step; all mistakes at once.
+    """Refuse pools and slices whose names are no file names or not their own, whose stages do not
+    rise to the last step, or that come before what they need; all mistakes at once.
     """
-    problems, seen = Problems(), set()
+    problems, seen, left = Problems(), set(), []
     for pool in pools:
         _check_name("pool", pool.name, "pool" + pool.name, seen, problems)
         for one in pool.slices:
@@ -63,6 +79,11 @@ def check_pools(pools: Iterable[Pool]) -> None:
             if any(low >= high for low, high in pairwise((0, *one.stages, steps))):
                 rule = f"must rise from above 0 to below the slice's steps, {steps}"
                 problems.add(f"stages of slice {one.name}", rule, one.stages)
+            if one.made and one.made.after and one.made.after not in left:
+                rule = f"slice before {pool.name}/{one.name} that leaves something"
+                problems.say(unknown(rule, one.made.after, left))
+            if one.leaves:
+                left.append(f"{pool.name}/{one.name}")
     problems.raise_if_any()
 
 

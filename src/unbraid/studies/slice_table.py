@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unbraid.analysis.perturbation.information_level import information_levels
 from unbraid.codes.codes import CodeStore
 from unbraid.metrics import mig
 from unbraid.population.member import Member
@@ -18,6 +19,7 @@ from unbraid.studies.results import ABOUT_THE_MODEL, BY_LATENT, ordered
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 
 def slice_table(
@@ -29,11 +31,13 @@ def slice_table(
     pool: str,
     name: str,
     by_latent: bool,
+    data: str = "",
+    axes_on: torch.device | None = None,
 ) -> pd.DataFrame:
-    """A row for each model of *run*: what it is, its *scores*, and where asked KL and information
-    of its latents.
+    """A row for each model of *run*: what it is, its *scores*, and where asked KL, variance and
+    information of its latents, and by a device to measure them *axes_on* its decoder's local axes.
 
-    *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
+    *data* is what the table calls the run's data, by default their own name. *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
     on sampled ones.
     """
     import pandas as pd
@@ -43,15 +47,17 @@ def slice_table(
     for member in run.plan.members:
         state = states.loc[member.id]
         rows.append(
-            {"pool": pool, "slice": name, "data": run.plan.data}
+            {"pool": pool, "slice": name, "data": data or run.plan.data}
             | _model(member)
             | {"steps": int(state["steps"]), "status": str(state["status"])}
         )
     columns = {column: [row[column] for row in rows] for column in ABOUT_THE_MODEL}
     columns |= _scores(scores, metrics, sampled, [one.id for one in run.plan.members])
+    healthy = [row["status"] == "trained" for row in rows]
     if by_latent:
-        healthy = [row["status"] == "trained" for row in rows]
         columns |= _by_latent(run, healthy)
+    if axes_on is not None:
+        columns |= _axes(run, healthy, axes_on)
     return pd.DataFrame({name: columns[name] for name in ordered(columns)})
 
 
@@ -97,19 +103,33 @@ def _scores(
 
 
 def _by_latent(run: RunFolder, healthy: list[bool]) -> dict[str, list[Any]]:
-    """KL of every latent, and its information on every factor; None for models that diverged."""
+    """What is known of every latent, as `BY_LATENT`; None for models that diverged."""
     store, names = CodeStore(run), list(run.dataset.factor_names)
     columns: dict[str, list[Any]] = {name: [] for name in BY_LATENT}
     for member, fine in zip(run.plan.members, healthy, strict=True):
-        kl = shares = None
+        kl = variance = shares = level = None
         if fine:
             codes = store.load(member.id)
             if member.build().samples_latents:
                 kl = codes.kl_per_latent().tolist()
+                variance = codes.mean_variances().tolist()
             if names:
                 found = mig(codes.mean, codes.factors)
                 with np.errstate(invalid="ignore"):  # a constant factor has no entropy
                     shares = (found.mutual_information / found.factor_entropy).T.ravel().tolist()
-        for name, value in zip(BY_LATENT, (kl, shares, names), strict=True):
+                if variance is not None:
+                    level = information_levels(variance, found.mutual_information.T).tolist()
+        for name, value in zip(BY_LATENT, (kl, variance, shares, names, level), strict=True):
             columns[name].append(value)
     return columns
+
+
+def _axes(run: RunFolder, healthy: list[bool], device: torch.device) -> dict[str, list[float]]:
+    """How the decoder's local axes of every model lie; NaN for models that diverged."""
+    from unbraid.analysis.perturbation.decoder_axes import AXES, decoder_axes
+
+    found = [
+        decoder_axes(run, member.id, device).numbers() if fine else dict.fromkeys(AXES, math.nan)
+        for member, fine in zip(run.plan.members, healthy, strict=True)
+    ]
+    return {f"axes.{name}": [one[name] for one in found] for name in AXES}
