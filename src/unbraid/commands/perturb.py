@@ -9,6 +9,8 @@ paper leaves open is in `data/perturbed/pattern.py`.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -133,9 +135,9 @@ def perturb(
     """
     from unbraid.analysis.perturbation.effect import perturbation_report
     from unbraid.analysis.perturbation.least_noisy import read_s
+    from unbraid.data.perturbed.by_pattern import write_by_pattern
     from unbraid.data.perturbed.dataset import Perturbed, check_base
     from unbraid.data.perturbed.folder import NOISES, RECORD, TENSORS, write_perturbed
-    from unbraid.data.perturbed.pattern import half_rows, make_pattern, steps_of, usual_shift_scale
     from unbraid.population.new_folder import check_free, new_folder
 
     problems = Problems()
@@ -175,7 +177,7 @@ def perturb(
             _check_member(problems, opened, member, among)
     problems.raise_if_any()
     assert dataset is not None
-    found: dict[str, Any] = {}
+    write: Callable[..., None] = write_perturbed
     choice = None
     if opened is not None:
         chosen = member
@@ -185,19 +187,10 @@ def perturb(
         s, provenance = read_s(
             opened.folder, opened.device, int(chosen), choice=choice, quiet=quiet
         )
-        height, width, _ = dataset.image_shape
-        steps = steps_of(dataset.factor_sizes, height, width)
-        scale = scale or usual_shift_scale(steps, rows)
-        halves = half_rows(scale * s)
-        pattern = make_pattern(seed, height, width, int(halves.min()), int(halves.max()))
-        provenance |= {
-            "shift_scale": scale,
-            "steps": steps,
-            "rows_per_step": scale / usual_shift_scale(steps, 1.0),
-        }
-        found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": provenance}
+        moved = {"rows_per_step": rows, "shift_scale": scale, "provenance": provenance}
+        write = functools.partial(write_by_pattern, s=s, **moved)
     with new_folder(out), before_record(out, RECORD, TENSORS):
-        write_perturbed(out, dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
+        write(out, dataset, epsilon=epsilon, clip=clip, seed=seed)
     written = Perturbed(out, base=dataset)
     report = perturbation_report(written)
     if report.max_norm > epsilon:

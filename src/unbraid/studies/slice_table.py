@@ -35,10 +35,10 @@ def slice_table(
     axes_on: torch.device | None = None,
 ) -> pd.DataFrame:
     """A row for each model of *run*: what it is, its *scores*, and where asked KL, variance and
-    information of its latents, and by a device to measure them *axes_on* its decoder's local axes.
+    information of its latents, and its decoder's local axes, measured on the device *axes_on*.
 
-    *data* is what the table calls the run's data, by default their own name. *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
-    on sampled ones.
+    *data* is what the table calls the run's data, by default their own name. *scores* are rows as
+    `stored_scores` has them, those of *metrics* on mean codes and of *sampled* on sampled ones.
     """
     import pandas as pd
 

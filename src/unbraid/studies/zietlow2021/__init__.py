@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zietlow et al. (2021): a change that is hardly seen, and VAEs lose the factors they had found."""
+
+from pathlib import Path
+
+from unbraid.data.perturbed.dataset import Perturbed
+from unbraid.studies.study import Study
+from unbraid.studies.zietlow2021.analysis import ANALYSES
+from unbraid.studies.zietlow2021.answer import answer
+from unbraid.studies.zietlow2021.pools import pools
+
+STUDY = Study(
+    name="zietlow2021",
+    title="perturbed data that turn the axes of VAEs",
+    citation=Perturbed.citation,
+    folder=Path(__file__).parent,
+    pools=pools,
+    analyses=ANALYSES,
+    answer=answer,
+)
