@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder of a plain network in operations of torch alone, so that torch can differentiate it.
+"""The decoder of a plain network with its Jacobian, by forward mode.
 
-Training runs on operators of our own, which know no forward mode. This is for derivatives of one
-trained member, not for speed.
+Training runs on operators of our own, which know no forward mode, and torch's own takes seconds to
+load. Layers are linear maps with simple nonlinearities behind them: a slope goes through a map as a
+value does, without the bias, and is multiplied by the nonlinearity's slope. This is for derivatives
+of one trained member, not for speed.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -14,23 +18,37 @@ from torch import Tensor
 from unbraid.networks.plain_layers import PlainLayer, PlainNetwork
 
 
-def decode_plain(network: PlainNetwork, z: Tensor) -> Tensor:
-    """Raw outputs `(n, channels, height, width)` of z `(n, latents)`."""
-    channels, height, width = network.sample_shape
-    doublings = sum(layer.kind == "conv_transpose" for layer in network.decoder)
-    hidden = z
+def decode_plain(network: PlainNetwork, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Raw outputs `(n, channels, height, width)` of z `(n, latents)`, and their slopes by every
+    latent `(n, latents, channels, height, width)`.
+    """
+    count, latents = z.shape
+    value, slope = z, torch.eye(latents, dtype=z.dtype, device=z.device).repeat(count, 1)
     for layer in network.decoder:
-        if layer.kind == "conv_transpose" and hidden.dim() == 2:  # a dense layer gave an image
-            hidden = hidden.view(len(z), height >> doublings, width >> doublings, -1)
-        hidden = _activated(layer, _linear(layer, hidden))
-    image = hidden.reshape(len(z), height, width, channels).movedim(-1, 1)
+        value, slope = _as_layer_takes(network, layer, value), _as_layer_takes(network, layer, slope)
+        value = _linear(layer, value)
+        slope = _linear(replace(layer, bias=torch.zeros_like(layer.bias)), slope)
+        value, steep = _activated(layer, value)
+        slope = slope * steep.repeat_interleave(latents, dim=0)
+    channels, height, width = network.sample_shape
+    value = value.reshape(count, height, width, channels).movedim(-1, 1)
+    slope = slope.reshape(count, latents, height, width, channels).movedim(-1, 2)
     if network.output is None:
-        return image
+        return value, slope
     scale, shift = (
         torch.tensor(numbers, device=z.device, dtype=z.dtype)[:, None, None]
         for numbers in (network.output.scale, network.output.shift)
     )
-    return image * scale + shift
+    return value * scale + shift, slope * scale
+
+
+def _as_layer_takes(network: PlainNetwork, layer: PlainLayer, x: Tensor) -> Tensor:
+    """*x*, as an image where a dense layer gave the values of one."""
+    if layer.kind != "conv_transpose" or x.dim() == 4:
+        return x
+    _, height, width = network.sample_shape
+    doublings = sum(one.kind == "conv_transpose" for one in network.decoder)
+    return x.view(len(x), height >> doublings, width >> doublings, -1)
 
 
 def _linear(layer: PlainLayer, x: Tensor) -> Tensor:
@@ -43,9 +61,13 @@ def _linear(layer: PlainLayer, x: Tensor) -> Tensor:
     return out.movedim(1, -1)
 
 
-def _activated(layer: PlainLayer, x: Tensor) -> Tensor:
+def _activated(layer: PlainLayer, x: Tensor) -> tuple[Tensor, Tensor]:
+    """*x* behind the layer's nonlinearity, and the slope of that."""
+    ones = torch.ones_like(x)
     if layer.activation == "relu":
-        return x.relu()
+        return x.relu(), (x > 0).to(x)
     if layer.activation == "leaky":
-        return F.leaky_relu(x, layer.slope)
-    return x.tanh() if layer.activation == "tanh" else x
+        return F.leaky_relu(x, layer.slope), torch.where(x > 0, ones, layer.slope * ones)
+    if layer.activation == "tanh":
+        return x.tanh(), 1.0 - x.tanh().square()
+    return x, ones

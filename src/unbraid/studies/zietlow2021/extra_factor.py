@@ -61,7 +61,8 @@ def _rows(table: pd.DataFrame) -> pd.DataFrame | None:
     """Trained models with what is asked of them: `epsilon`, `encoded`, `preferred`."""
     if table.empty or not {*NEEDED} <= {*table.columns}:
         return None
-    rows = table.loc[(table["pool"] == FACTOR) & (table["status"] == "trained")]
+    here = (table["pool"] == FACTOR) & table["data"].str.contains("_s_", regex=False)
+    rows = table.loc[here & (table["status"] == "trained")]
     rows = rows.loc[rows[[*NEEDED]].notna().all(axis=1)].reset_index(drop=True)
     if rows.empty:
         return None

@@ -29,7 +29,6 @@ from unbraid.studies.zietlow2021.settings import (
     PILOT_SEED,
     PILOT_STAGES,
     PILOT_STRENGTHS,
-    SCALES,
     SETTINGS,
     SHAPES,
     SMALL,
@@ -99,7 +98,7 @@ def _scaled(data: Sequence[Originals], training: Training, seeds: range) -> Pool
         for version in VERSIONS
         for one in _scales(own, version, training, seeds)
     ]
-    times = ", ".join(f"{scale:g}" for scale in SCALES)
+    times = ", ".join(f"{scale:g}" for scale in training.scales)
     return Pool(SCALED, f"{times} times the stated strengths, all versions", tuple(slices))
 
 
@@ -143,8 +142,8 @@ def _stated(own: Originals, version: str, training: Training, seeds: range) -> l
 
 def _scales(own: Originals, version: str, training: Training, seeds: range) -> list[Slice]:
     """Two slices with the other strengths."""
-    vaes = [_spelled(own, name, SCALES) for name in ("beta_vae", "beta_tcvae")]
-    factor = [_spelled(own, FACTOR_VAE, SCALES)]
+    vaes = [_spelled(own, name, training.scales) for name in ("beta_vae", "beta_tcvae")]
+    factor = [_spelled(own, FACTOR_VAE, training.scales)]
     return [
         _slice(own, version, what, _plan(own, objectives, seeds, training), training)
         for what, objectives in (("scaled-vaes", vaes), ("scaled-factor-vae", factor))
@@ -174,7 +173,8 @@ def _beyond(own: Originals, training: Training, seeds: range) -> Pool:
     for version in VERSIONS:
         for what, (objectives, further) in BEYOND.items():
             spelled = [
-                f"{name}:{STRENGTH[name]}={_values(BEYOND_STRENGTHS[what, name])}"
+                f"{name}:{STRENGTH[name]}"
+                f"={_values(BEYOND_STRENGTHS[what, name][: training.choices])}"
                 for name in objectives
             ]
             plan = _plan(own, spelled, seeds, training) | further

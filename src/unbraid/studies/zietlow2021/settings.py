@@ -56,8 +56,6 @@ STRENGTH = {
     "qlae": "weight_decay",
 }
 """The hyperparameter that each method is scaled by."""
-SCALES = (0.5, 2.0, 4.0)
-"""Times the stated strength, which has pools of its own."""
 EPSILONS: Mapping[Scale, tuple[float, ...]] = {
     "small": (0.05, 0.2),
     "gpu": (0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2),
@@ -122,20 +120,26 @@ class Training:
     factor_steps: int
     """Of FactorVAE, whose counter in disentanglement_lib counts its discriminator's steps too."""
     learning_rate: float
-    seeds: int = 10
     further: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int = 10
+    scales: tuple[float, ...] = (0.5, 2.0, 4.0)
+    """Times the stated strength, which has pools of its own."""
+    choices: int = 3
+    """How many strengths of later methods are tried."""
 
 
 SETTINGS: Mapping[Scale, Training] = {
     "small": Training(
-        1_500,
-        200,
+        600,
+        60,
         1e-3,
-        3,
         {
             "network": "mlp",
             "network_options": {"hidden": 96, "encoder_layers": 2, "decoder_layers": 2},
         },
+        seeds=3,
+        scales=(4.0,),
+        choices=1,
     ),
     "gpu": Training(STEPS, STEPS, LEARNING_RATE),
     "paper": Training(300_000, 150_000, 1e-4),
