@@ -12,7 +12,6 @@ import pytest
 from tests.studies import zietlow2021_tables as tables
 
 from unbraid.studies.claim import VERDICTS
-from unbraid.studies.intervals import leave_out_seeds
 from unbraid.studies.zietlow2021 import STUDY
 from unbraid.studies.zietlow2021.models import at_best, best_scale, two_groups
 from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, ORIGINAL
@@ -136,7 +135,6 @@ def test_what_was_found_before_is_told_as_it_is():
     found = finding("ZIE-N1", table)
     assert all(one.high < 0 for one in found.estimates)
     assert verdict("ZIE-N1", table) == "not reproduced"
-    assert verdict("ZIE-T1b", table) == "reproduced" or table["mig"].mean() > 0
     assert "β-VAE -0." in STUDY.answer(table).remark
 
 
@@ -248,7 +246,6 @@ def test_findings_can_be_shown(name):
 
     table = true_table(name) if name in tables.CLAIMS else pd.DataFrame()
     found = finding(name, table)
-    assert leave_out_seeds is not None
     assert "<svg" in draw(found.exhibit)
     assert "nothing to draw" not in draw(found.exhibit)
 

@@ -122,8 +122,10 @@ def at_best(rows: pd.DataFrame) -> float:
     """Mean MIG at the best scale: for each seed the one that is best on average for the others, so
     that luck that helps a choice does not count.
     """
-    table = rows.pivot_table(index="seed", columns="scale", values="mig")
-    scores = table.to_numpy(dtype=float)
+    seeds, seed = np.unique(rows["seed"].to_numpy(), return_inverse=True)
+    scales, scale = np.unique(rows["scale"].to_numpy(), return_inverse=True)
+    scores = np.full((len(seeds), len(scales)), np.nan)
+    scores[seed, scale] = rows["mig"].to_numpy(dtype=float)
     known = np.isfinite(scores)
     count, total = known.sum(axis=0), np.where(known, scores, 0.0).sum(axis=0)
     found = []
