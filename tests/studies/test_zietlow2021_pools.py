@@ -218,5 +218,7 @@ def test_restarts_that_are_all_pruned_leave_nothing(tmp_path, monkeypatch):
                    quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
     run.score("mig", quiet=True)
     monkeypatch.setattr(counted, "active_latents", lambda folder, ids: dict.fromkeys(ids, 1))
-    with pytest.raises(InputError, match="needs a restart of beta_vae:beta=1 with 2 active latents"):
+    with pytest.raises(
+        InputError, match="needs a restart of beta_vae:beta=1 with 2 active latents"
+    ):
         LeastNoisy("beta_vae:beta=1").take(run.folder, torch.device("cpu"))

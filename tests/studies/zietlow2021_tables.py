@@ -74,7 +74,9 @@ def grid(
         extra = {2.0: 1.0, 0.5: -0.3}.get(scale, 0.0) * (gain or {}).get(version, 0.0)
         mig = means[version, method] + extra + SPREAD * chance.normal() * (method != "ae")
         lost = scale == 4.0 and method != "ae"
-        rows.append((pool, data_name(own.data, version), method, strength, one, max(mig, 0.0), lost))
+        rows.append(
+            (pool, data_name(own.data, version), method, strength, one, max(mig, 0.0), lost)
+        )
     columns = ["pool", "data", "objective", "strength", "seed", "mig", "pruned"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(
@@ -230,9 +232,7 @@ def beyond(true: bool) -> pd.DataFrame:
             mig = (0.4 if place == 1 else 0.2) * left + 0.01 * chance.normal()
             name = f"{data_name('dsprites', version)}-{kind}-seeds-0-4".replace("_", "-")
             rows.append((name, data_name("dsprites", version), objective, strength, seed, mig))
-    table = pd.DataFrame(
-        rows, columns=["slice", "data", "objective", "strength", "seed", "mig"]
-    )
+    table = pd.DataFrame(rows, columns=["slice", "data", "objective", "strength", "seed", "mig"])
     return table.assign(
         pool="beyond", strength_name="beta", steps=1000, learning_rate=1e-4, status="trained"
     )

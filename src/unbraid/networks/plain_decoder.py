@@ -25,7 +25,10 @@ def decode_plain(network: PlainNetwork, z: Tensor) -> tuple[Tensor, Tensor]:
     count, latents = z.shape
     value, slope = z, torch.eye(latents, dtype=z.dtype, device=z.device).repeat(count, 1)
     for layer in network.decoder:
-        value, slope = _as_layer_takes(network, layer, value), _as_layer_takes(network, layer, slope)
+        value, slope = (
+            _as_layer_takes(network, layer, value),
+            _as_layer_takes(network, layer, slope),
+        )
         value = _linear(layer, value)
         slope = _linear(replace(layer, bias=torch.zeros_like(layer.bias)), slope)
         value, steep = _activated(layer, value)

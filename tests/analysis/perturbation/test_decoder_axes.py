@@ -37,9 +37,7 @@ def test_columns_of_a_linear_decoder_are_its_weights(run):
     assert torch.allclose(found, weight.expand(3, 2, -1), atol=1e-6)
 
 
-def test_cosines_of_a_linear_decoder_are_those_of_its_columns(
-    run, monkeypatch: pytest.MonkeyPatch
-):
+def test_cosines_of_a_linear_decoder_are_those_of_its_columns(run, monkeypatch: pytest.MonkeyPatch):
     run.score("mig", quiet=True)
     monkeypatch.setattr(module, "which_active", lambda mean, noise: np.ones(2, dtype=bool))
     for member in (0, 1):

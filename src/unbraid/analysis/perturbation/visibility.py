@@ -40,7 +40,9 @@ def side_by_side(data: Perturbed | WithS, indices: ArrayLike) -> SideBySide:
     from unbraid.data.perturbed.with_s import WithS
 
     places = torch.from_numpy(data.grid.check_index(indices))
-    own = torch.div(places, data.steps, rounding_mode="floor") if isinstance(data, WithS) else places
+    own = (
+        torch.div(places, data.steps, rounding_mode="floor") if isinstance(data, WithS) else places
+    )
     changed = data.sampler("cpu")(places).double()
     original = data.base.sampler("cpu")(own).double()
     change = changed - original

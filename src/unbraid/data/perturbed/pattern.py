@@ -140,7 +140,7 @@ def even_s(steps: int) -> NDArray[np.float64]:
     >>> even_s(2)
     array([-1.,  1.])
     """
-    places = np.arange(steps) - (steps - 1) / 2
+    places = np.arange(steps, dtype=np.float64) - (steps - 1) / 2
     return places * math.sqrt(12.0 / (steps**2 - 1))
 
 

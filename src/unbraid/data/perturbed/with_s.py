@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.checks import read_whole, real, whole
 from unbraid.core.errors import Problems, Shown
 from unbraid.core.grid import FactorGrid
-from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.dataset import Perturbed, check_base
 from unbraid.data.perturbed.pattern import (
@@ -47,7 +46,7 @@ LEAST_EPSILON = 1e-6
 class WithS(Dataset):
     """Another dataset times an independent factor s that is seen in a faint pattern alone."""
 
-    citation: ClassVar[Citation] = Perturbed.citation
+    citation: ClassVar = Perturbed.citation
     licence: ClassVar[str] = "that of the original data"
 
     def __init__(

@@ -18,12 +18,12 @@ QUANTITIES = {
     "local": (
         "Near by",
         "L2 change for a deviation of the factor",
-        "How fast images change as s or a factor moves on: what a VAE's least noisy latents follow.",
+        "How fast images change as s or a factor moves on: a VAE's least noisy latents follow it.",
     ),
     "overall": (
         "Overall",
         "explained variance, summed over pixels",
-        "How much of the variance over the whole set s or a factor explains: what PCA would follow.",
+        "How much of the variance over all images s or a factor explains: PCA would follow it.",
     ),
 }
 """Titles, what is along the second axis, and what is to be seen."""
@@ -72,9 +72,7 @@ def page_context(found: EpsilonSweep, dataset: Dataset, command: str = "") -> di
 def figure(found: EpsilonSweep, quantity: str) -> Exhibit:
     """The lines of `local` or `overall` over ε."""
     _, axis, caption = QUANTITIES[quantity]
-    return Exhibit(
-        "lines", found.lines(quantity), "epsilon", axis, caption, logarithmic=("y",)
-    )
+    return Exhibit("lines", found.lines(quantity), "epsilon", axis, caption, logarithmic=("y",))
 
 
 def sentence(found: EpsilonSweep) -> str:

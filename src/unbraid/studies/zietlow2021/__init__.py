@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from unbraid.data.perturbed.dataset import Perturbed
+from unbraid.core.registry import Citation
 from unbraid.studies.study import Study
 from unbraid.studies.zietlow2021.analysis import ANALYSES
 from unbraid.studies.zietlow2021.answer import answer
@@ -12,7 +12,12 @@ from unbraid.studies.zietlow2021.pools import pools
 STUDY = Study(
     name="zietlow2021",
     title="perturbed data that turn the axes of VAEs",
-    citation=Perturbed.citation,
+    citation=Citation(
+        "Zietlow et al.",
+        2021,
+        "Demystifying inductive biases for (β-)VAE based architectures",
+        "ICML",
+    ),
     folder=Path(__file__).parent,
     pools=pools,
     analyses=ANALYSES,

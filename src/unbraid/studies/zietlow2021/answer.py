@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the study's page opens with: is the effect real, how large is it, does noise explain it?
+"""What the study's page opens with: whether the effect is real, how large, and whether it is noise.
 
 Read off dSprites at the stated strengths and at the best of each version; of models of the study
 alone, no claim's verdict is repeated.
@@ -28,20 +28,27 @@ def answer(table: pd.DataFrame) -> Finding | None:
     found = models(table, ON_DSPRITES, VERSIONS, SCALED_METHODS)
     if found is None:
         return None
-    told = [_effect(found), _best(table), _noise(table)]
+    told = [_effect(found, table), _noise(table)]
     stated = found.rows.loc[found.rows["scale"] == 1.0]
     return Finding(
         (), _figure(stated), " ".join(filter(None, [*told, split_remark(found), found.remark]))
     )
 
 
-def _effect(found: Models) -> str:
-    """How large the effect is."""
+def _effect(found: Models, table: pd.DataFrame) -> str:
+    """How large the effect is, at the stated strengths and at the best of each version."""
     each = []
     for one in SCALED_METHODS:
         means = [found.of(version, one, 1.0)["mig"].mean() for version in (ORIGINAL, MODIFIED)]
         each.append(f"{NAMES[one]} {means[0]:.2f} → {means[1]:.2f}")
-    return f"Mean MIG from original to modified data, stated strengths: {', '.join(each)}."
+    told = (
+        "Is the effect real, and how large? Mean MIG from original to modified data at the stated"
+        f" strengths: {', '.join(each)}."
+    )
+    best = original_at_its_best(table)
+    if best is None:
+        return told
+    return f"{told} The original less the modified, each at its best strength: {_each(best)}."
 
 
 def _noise(table: pd.DataFrame) -> str:
@@ -49,19 +56,14 @@ def _noise(table: pd.DataFrame) -> str:
     equal, best = noise_at_equal_strength(table), noise_at_its_best(table)
     if equal is None:
         return ""
-    told = f"MIG with noise of the same size less MIG with the pattern: {_differences(equal)}"
-    return f"{told}; each at its best strength: {_differences(best)}." if best else f"{told}."
+    told = (
+        "Does noise explain it? MIG with noise of the same size less MIG with the pattern, at equal"
+        f" strengths: {_each(equal)}"
+    )
+    return f"{told}; each at its best strength: {_each(best)}." if best else f"{told}."
 
 
-def _best(table: pd.DataFrame) -> str:
-    """How large the effect is where every version has the strength that is best for it."""
-    found = original_at_its_best(table)
-    if found is None:
-        return ""
-    return f"MIG on the original less MIG with the pattern, best strengths: {_differences(found)}."
-
-
-def _differences(found: Finding) -> str:
+def _each(found: Finding) -> str:
     """Each method's difference with its interval, and whether it is clear."""
     each = [one for one in found.estimates if one.name.endswith("less pattern")]
     return ", ".join(f"{NAMES[one.name.partition(':')[0]]} {_difference(one)}" for one in each)

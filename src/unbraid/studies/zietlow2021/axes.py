@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trained models say of the theory: local axes, the polarised regime, and which latent is s."""
+"""What trained models say of the theory: local axes, polarised latents, and which of them is s."""
 
 from __future__ import annotations
 
@@ -29,8 +29,13 @@ def local_axes(table: pd.DataFrame) -> Finding | None:
         return None
 
     def statistics(rows: pd.DataFrame) -> Mapping[str, float]:
-        mean = rows.groupby("objective")[[BETWEEN, LOCAL]].mean()
-        vae, other = mean.loc["beta_vae"], mean.loc[AUTOENCODER]
+        vae, other = (
+            {
+                name: float(rows.loc[rows["objective"] == one, name].to_numpy(dtype=float).mean())
+                for name in (BETWEEN, LOCAL)
+            }
+            for one in ("beta_vae", AUTOENCODER)
+        )
         return {
             "cosine between latents, autoencoder less beta-VAE": other[BETWEEN] - vae[BETWEEN],
             "cosine with local principal directions, beta-VAE less autoencoder": vae[LOCAL]
@@ -116,13 +121,13 @@ def choice_of_s(table: pd.DataFrame) -> Finding | None:
     taken = np.flatnonzero(state == "taken")
     shown = pd.DataFrame({"x": rows["mig"], "y": [one[0] for one in noise], "group": state})
     ratio = float(noise[taken[0]][0] / noise[taken[0]][1]) if len(taken) else np.nan
-    mean = float(rows["mig"].mean())
-    mig = float(rows["mig"].iloc[taken[0]]) if len(taken) else np.nan
+    scores = rows["mig"].to_numpy(dtype=float)
+    less = float(scores[taken[0]] - scores.mean()) if len(taken) else np.nan
     return Finding(
         (
             exactly("restarts with enough active latents", float(enough.sum()), len(rows)),
             exactly("noise of s as a share of the next latent's", ratio, 1),
-            exactly("MIG of the restart taken less the mean", mig - mean, len(rows)),
+            exactly("MIG of the restart taken less the mean", less, len(rows)),
             *(
                 exactly(f"least noise, restart {seed}", float(one[0]), 1)
                 for seed, one in zip(rows["seed"], noise, strict=True)

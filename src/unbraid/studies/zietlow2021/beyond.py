@@ -14,7 +14,7 @@ import pandas as pd
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds
 from unbraid.studies.study import Analysis
-from unbraid.studies.zietlow2021.models import two_groups
+from unbraid.studies.zietlow2021.models import best_scale, mean_mig, two_groups
 from unbraid.studies.zietlow2021.pools import BEYOND_POOL
 from unbraid.studies.zietlow2021.settings import (
     DSPRITES,
@@ -42,19 +42,26 @@ def beyond(table: pd.DataFrame) -> Finding | None:
     if rows is None:
         return None
     strengths = {
-        method: _best(part.loc[part["version"] == ORIGINAL])
-        for method, part in rows.groupby("method", sort=False)
+        one: best_scale(
+            rows.loc[(rows["method"] == one) & (rows["version"] == ORIGINAL)], "strength"
+        )
+        for one in NAMES.values()
     }
-    rows = rows.loc[rows["strength"] == rows["method"].map(strengths)]
+    rows = rows.loc[rows["strength"] == [strengths[str(one)] for one in rows["method"]]]
 
     def statistics(rows: pd.DataFrame) -> Mapping[str, float]:
-        mean = rows.groupby(["method", "version"])["mig"].mean()
-        told = {f"{one}: share left, {MODIFIED}": mean[one, MODIFIED] / mean[one, ORIGINAL]
-                for one in NAMES.values()}  # fmt: skip
-        for one in NAMES.values():
-            told[f"{one}: share left, {NOISE}"] = mean[one, NOISE] / mean[one, ORIGINAL]
-            told |= {f"{one}: MIG, {version}": mean[one, version] for version in VERSIONS}
-        return told
+        mean = {
+            (one, version): mean_mig(
+                rows.loc[(rows["method"] == one) & (rows["version"] == version)]
+            )
+            for one in NAMES.values()
+            for version in VERSIONS
+        }
+        told: dict[str, float] = {}
+        for version in (MODIFIED, NOISE):
+            for one in NAMES.values():
+                told[f"{one}: share left, {version}"] = mean[one, version] / mean[one, ORIGINAL]
+        return told | {f"{one}: MIG, {version}": value for (one, version), value in mean.items()}
 
     places = {name: place for place, name in enumerate((*VERSIONS, *NAMES.values()))}
     ordered = rows.sort_values(
@@ -72,11 +79,6 @@ def beyond(table: pd.DataFrame) -> Finding | None:
         ),
         _remark(rows, strengths),
     )
-
-
-def _best(rows: pd.DataFrame) -> float:
-    means = rows.groupby("strength")["mig"].mean()
-    return float(means.index[int(means.to_numpy().argmax())])
 
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame | None:
@@ -108,9 +110,10 @@ def _remark(rows: pd.DataFrame, strengths: Mapping[str, float]) -> str:
     hyper = {NAMES[key]: STRENGTH[key[1]] for key in NAMES}
     told = ", ".join(f"{one} {hyper[one]} = {value:g}" for one, value in strengths.items())
     split = [
-        f"{method}, {version}"
-        for (method, version), part in rows.groupby(["method", "version"], sort=False)
-        if two_groups(part["mig"])
+        f"{one}, {version}"
+        for one in NAMES.values()
+        for version in VERSIONS
+        if two_groups(rows.loc[(rows["method"] == one) & (rows["version"] == version), "mig"])
     ]
     also = f" Two groups of seeds: {'; '.join(split)}." if split else ""
     small = "Measured on sprites. " if rows["data"].iloc[0].startswith("sprites") else ""

@@ -68,9 +68,7 @@ def variants() -> list[dict[str, Any]]:
                 "factors": list(factors.factors),
                 "local": one.crossings.local.tolist(),
                 "overall": one.crossings.overall.tolist(),
-                "lines": {
-                    what: one.lines(what).to_dict("list") for what in ("local", "overall")
-                },
+                "lines": {what: one.lines(what).to_dict("list") for what in ("local", "overall")},
             }
         )
     return found
@@ -95,14 +93,12 @@ def toy(seed: int = TOY_SEED, restarts: int = TOY_RESTARTS) -> dict[str, Any]:
 
 def main() -> None:
     """Compute all of it and write the file."""
-    import unbraid
-
     began = time.monotonic()
     found = {
         "bounds": [bound(epsilon) for epsilon in BOUNDS],
         "variants": variants(),
         "toy": toy(),
-        "made": {"unbraid": unbraid.__version__, "date": datetime.now(UTC).date().isoformat()},
+        "made": {"numpy": np.__version__, "date": datetime.now(UTC).date().isoformat()},
     }
     found["made"]["seconds"] = round(time.monotonic() - began)
     write_json(FILE, found)

@@ -78,9 +78,7 @@ def local_crossing(table: pd.DataFrame) -> Finding:
 def overall_crossing(table: pd.DataFrame) -> Finding:
     """ZIE-F4b: by how much later s passes position overall."""
     found = {_key(one): one for one in computed()["variants"]}
-    ratio = {
-        key: _passed(one, "overall") / _passed(one, "local") for key, one in found.items()
-    }
+    ratio = {key: _passed(one, "overall") / _passed(one, "local") for key, one in found.items()}
     return Finding(
         (
             _over_variants("overall crossing as a multiple of the one near by", ratio, None),
@@ -95,8 +93,8 @@ def overall_crossing(table: pd.DataFrame) -> Finding:
 
 
 _OPEN = (
-    "The paper leaves open whether images are clipped and how far s moves the pattern: the number is"
-    " that of clipped images and 4 rows for each step, its interval the range over four ways."
+    "The paper leaves open whether images are clipped and how far s moves the pattern: the number"
+    " is that of clipped images and 4 rows for each step, its interval the range over four ways."
 )
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds
+from unbraid.studies.study import Analysis
 from unbraid.studies.zietlow2021.models import (
     METHODS,
     ON_DSPRITES,
@@ -24,7 +25,7 @@ from unbraid.studies.zietlow2021.models import (
 from unbraid.studies.zietlow2021.pools import SCALED_METHODS
 from unbraid.studies.zietlow2021.published import BEST_ON_NOISE, published
 from unbraid.studies.zietlow2021.settings import MODIFIED, NOISE, ORIGINAL, VERSIONS, Originals
-from unbraid.studies.study import Analysis
+
 
 def loss(among: Sequence[Originals], methods: Sequence[str], version: str) -> Analysis:
     """What *methods* lose from the original to *version* at their stated strengths."""

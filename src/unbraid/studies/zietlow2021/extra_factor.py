@@ -27,7 +27,7 @@ SMALLEST = 0.075
 def preference(table: pd.DataFrame) -> Finding | None:
     """ZIE-F4c: how s is encoded as ε grows."""
     rows = _rows(table)
-    return None if rows is None or rows["epsilon"].nunique() < 2 else _found(rows)
+    return None if rows is None or len({*rows["epsilon"]}) < 2 else _found(rows)
 
 
 def _found(rows: pd.DataFrame) -> Finding:

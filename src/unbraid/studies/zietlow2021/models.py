@@ -143,10 +143,16 @@ def at_best(rows: pd.DataFrame) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
-def best_scale(rows: pd.DataFrame) -> float:
-    """The scale with the highest mean MIG."""
-    means = rows.groupby("scale")["mig"].mean()
-    return float(means.index[int(means.to_numpy().argmax())])
+def mean_mig(rows: pd.DataFrame) -> float:
+    """Mean MIG, NaN of no models."""
+    values = rows["mig"].to_numpy(dtype=float)
+    return float(values.mean()) if len(values) else math.nan
+
+
+def best_scale(rows: pd.DataFrame, column: str = "scale") -> float:
+    """The scale, or what else stands in *column*, with the highest mean MIG."""
+    values = np.unique(rows[column].to_numpy(dtype=float))
+    return float(max(values, key=lambda one: mean_mig(rows.loc[rows[column] == one])))
 
 
 def two_groups(values: ArrayLike) -> bool:

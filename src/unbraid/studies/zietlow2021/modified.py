@@ -41,7 +41,7 @@ class LeastNoisy:
         return {"least_noisy": self.among, "rule": 1}
 
     def take(self, run: RunFolder, device: torch.device) -> Left:
-        """s of every image, and which restart and latent it is, and why."""
+        """The s of every image, and which restart and latent it is, and why."""
         import torch
 
         from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s

@@ -105,12 +105,8 @@ def _scaled(data: Sequence[Originals], training: Training, seeds: range) -> Pool
 def _published(own: Originals, training: Training, seeds: range) -> Pool:
     """All of it on the published 3D Shapes, once its file is there."""
     own = own.on(PUBLISHED)
-    stated = [
-        one for version in VERSIONS for one in _stated(own, version, training, seeds)
-    ]
-    scaled = [
-        one for version in VERSIONS for one in _scales(own, version, training, seeds)
-    ]
+    stated = [one for version in VERSIONS for one in _stated(own, version, training, seeds)]
+    scaled = [one for version in VERSIONS for one in _scales(own, version, training, seeds)]
     about = "all strengths on the published 3D Shapes"
     return Pool(PUBLISHED, about, (*stated, *scaled), needs=(PUBLISHED,))
 
@@ -177,7 +173,7 @@ def _beyond(own: Originals, training: Training, seeds: range) -> Pool:
                 f"={_values(BEYOND_STRENGTHS[what, name][: training.choices])}"
                 for name in objectives
             ]
-            plan = _plan(own, spelled, seeds, training) | further
+            plan = _plan(own, spelled, seeds, training) | dict(further)
             slices.append(_slice(own, version, what, plan, training, metrics=(*METRICS, "dci")))
     return Pool(BEYOND_POOL, "methods that the paper does not have", tuple(slices))
 

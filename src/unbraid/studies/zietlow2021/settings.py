@@ -105,7 +105,7 @@ SHAPES = Originals(
 )
 SMALL = Originals(
     "sprites",
-    {"beta_vae": 1.0, "beta_tcvae": 1.0, "factor_vae": 5.0},
+    {"beta_vae": 1.0, "beta_tcvae": 2.0, "factor_vae": 5.0},
     latents=3,
     epsilon=0.2,
     options={"image_size": 16, "x": 8, "y": 8, "scale": 4},

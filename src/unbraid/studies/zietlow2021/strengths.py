@@ -13,11 +13,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds, share_of
 from unbraid.studies.study import Analysis
-from unbraid.studies.zietlow2021.models import ON_DSPRITES, ON_SHAPES, Models, models
+from unbraid.studies.zietlow2021.models import ON_DSPRITES, ON_SHAPES, Models, mean_mig, models
 from unbraid.studies.zietlow2021.pools import SCALED_METHODS
 from unbraid.studies.zietlow2021.settings import MODIFIED, ORIGINAL, Originals
 
@@ -31,58 +32,54 @@ def recovery(among: Sequence[Originals]) -> Analysis:
 
 def _recovery(table: pd.DataFrame, *, among: Sequence[Originals]) -> Finding | None:
     found = models(table, among, (ORIGINAL, MODIFIED), SCALED_METHODS, ("mig", UNITS))
-    if found is None or found.of(MODIFIED, "beta_vae")["scale"].nunique() < 2:
+    if found is None or len({*found.of(MODIFIED, "beta_vae")["scale"]}) < 2:
         return None
     latents = found.own.latents
-    full = found.rows.loc[(found.rows["version"] == MODIFIED) & (found.rows[UNITS] >= latents)]
-    back = recovered(found)
-    pruned = found.rows.loc[(found.rows["version"] == MODIFIED) & (found.rows[UNITS] < latents)]
+    modified = (found.rows["version"] == MODIFIED).to_numpy(dtype=bool)
+    active = found.rows[UNITS].to_numpy(dtype=float) >= latents
+    back, full, pruned = recovered(found), modified & active, modified & ~active
 
     def statistics(rows: pd.DataFrame) -> Mapping[str, float]:
         original = rows.loc[(rows["version"] == ORIGINAL) & (rows["scale"] == 1.0)]
         whole = rows.loc[(rows["version"] == MODIFIED) & (rows[UNITS] >= latents)]
         means = [
-            whole.loc[whole["objective"] == one, "mig"].mean()
-            / original.loc[original["objective"] == one, "mig"].mean()
+            mean_mig(whole.loc[whole["objective"] == one])
+            / mean_mig(original.loc[original["objective"] == one])
             for one in SCALED_METHODS
         ]
         known = [one for one in means if np.isfinite(one)]
         name = "MIG with all latents active, as a share of the original's"
         return {name: float(np.mean(known)) if known else np.nan}
 
+    told = f"Of {modified.sum()} models on modified data {full.sum()} have all latents active."
     return Finding(
         (
             share_of(
                 "share of models with all latents active that recover",
-                int(back[full.index].sum()),
-                len(full),
+                int((back & full).sum()),
+                int(full.sum()),
             ),
             *leave_out_seeds(found.rows, statistics),
             share_of(
                 "share of models with fewer active that recover",
-                int(back[pruned.index].sum()),
-                len(pruned),
+                int((back & pruned).sum()),
+                int(pruned.sum()),
             ),
         ),
         _figure(found),
-        f"{found.remark} {_counts(full, pruned)}".strip(),
+        f"{found.remark} {told}".strip(),
     )
 
 
-def recovered(found: Models) -> pd.Series:
+def recovered(found: Models) -> NDArray[np.bool_]:
     """Which rows have a MIG past the middle of their method's two means."""
     middle = {}
     for one in SCALED_METHODS:
-        means = [found.of(version, one, 1.0)["mig"].mean() for version in (ORIGINAL, MODIFIED)]
+        means = [mean_mig(found.of(version, one, 1.0)) for version in (ORIGINAL, MODIFIED)]
         # Where the modification takes nothing away there is nothing to recover.
         middle[one] = float(np.mean(means)) if means[0] > means[1] else np.inf
-    return found.rows["mig"] > found.rows["objective"].map(middle)
-
-
-def _counts(full: pd.DataFrame, pruned: pd.DataFrame) -> str:
-    return (
-        f"Of {len(full) + len(pruned)} models on modified data {len(full)} have all latents active."
-    )
+    needed = np.array([middle[str(one)] for one in found.rows["objective"]])
+    return found.rows["mig"].to_numpy(dtype=float) > needed
 
 
 def _figure(found: Models) -> Exhibit:
