@@ -31,6 +31,7 @@ from unbraid.objectives.supervision import SUPERVISIONS as SUPERVISIONS
 # The commands. `data` and `report` are packages too: imported by name they are found as ever.
 from unbraid.commands import data as data
 from unbraid.commands import study as study
+from unbraid.commands.crossings import crossings as crossings
 from unbraid.commands.demo import demo as demo
 from unbraid.commands.discover import discover as discover
 from unbraid.commands.distances import distances as distances

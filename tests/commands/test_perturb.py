@@ -240,11 +240,58 @@ def test_a_collapsed_member_gives_s_only_where_it_is_chosen(run: Path, tmp_path:
     stored.loc[counts, "value"] = 0
     write_table(run / "scores.parquet", stored)
     assert refused(lambda: perturb(run, tmp_path / "q")).startswith(
-        "run needs a member that is not collapsed"
+        "run needs a restart of beta_vae:beta=1 with 2 active latents or more; got member 0 has 0,"
+        " member 1 has 0, member 2 has 0. Weaken the objective"
     )
     made = perturb(run, tmp_path / "q", member=2)
     assert made.data.record["provenance"]["collapsed"], "trained for a moment only"
     assert "it is collapsed" in made.summary().splitlines()[1]
+
+
+def test_a_restart_that_lost_two_factors_gives_no_s(run: Path, tmp_path: Path):
+    """Of three factors two latents are enough, and one is not, however low its MIG."""
+    opened = open_run(run, device="cpu")
+    opened.score("mig", quiet=True)
+    stored = stored_scores(opened.folder)
+    stored.loc[stored["quantity"] == "count", "value"] = [1, 2, 3]
+    stored.loc[stored["quantity"] == "score", "value"] = [0.01, 0.03, 0.04]
+    write_table(run / "scores.parquet", stored)
+    made = perturb(run, tmp_path / "p")
+    told = made.data.record["provenance"]
+    assert (told["member"], told["among"], told["refused"]) == (1, "beta_vae:beta=1", {"0": 1})
+    assert made.summary().splitlines()[1] == (
+        "member 1 (beta_vae beta=1 seed=1), whose MIG of 0.0300 is the lowest of 3 restarts of"
+        " beta_vae:beta=1; refused, with fewer than 2 active latents: 0 (1)"
+    )
+
+
+def test_restarts_of_several_settings_are_not_mixed(tmp_path: Path):
+    opened = ub.train(
+        "sprites", ub.BetaVAE(beta=[1, 2]), data_options=SPRITES, seeds=2, out=tmp_path / "run",
+        **SMALL,
+    )  # fmt: skip
+    opened.score("mig", quiet=True)
+    stored = stored_scores(opened.folder)
+    stored.loc[stored["quantity"] == "count", "value"] = 3
+    stored.loc[stored["quantity"] == "score", "value"] = [0.2, 0.3, 0.05, 0.01]
+    write_table(tmp_path / "run" / "scores.parquet", stored)
+    told = refused(lambda: perturb(tmp_path / "run", tmp_path / "p"))
+    assert told == (
+        "among must name one objective and strength, whose restarts are compared; got none of"
+        " beta_vae:beta=1, beta_vae:beta=2. Give one, as in among=beta_vae:beta=1, or choose a"
+        " member."
+    )
+    told = refused(lambda: perturb(tmp_path / "run", tmp_path / "p", among="beta_vae:beta=3"))
+    assert "objective and strength of the run 'beta_vae:beta=3' is unknown" in told
+    assert (
+        "leave out one"
+        in refused(
+            lambda: perturb(tmp_path / "run", tmp_path / "p", among="beta_vae:beta=1", member=1)
+        ).lower()
+    )
+    weak = [one.id for one in opened.folder.plan.members if one.hyper["beta"] == 1]
+    made = perturb(tmp_path / "run", tmp_path / "p", among="beta_vae:beta=1")
+    assert made.data.record["provenance"]["member"] in weak
 
 
 def test_autoencoders_have_no_noise_to_compare(tmp_path: Path):

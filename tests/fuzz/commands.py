@@ -166,6 +166,7 @@ _USUAL = {
         *("--final-population", "2", "--final-epochs", "1", "--leaf-images", "8", "--out", "new"),
     ),
     "distances": ("--pairs", "5", "--out", "new"),
+    "crossings": ("--out", "new.html"),
     "reduce": ("--out", "new"),
     "perturb": ("--out", "new"),
     "data show": ("--out", "new.html"),

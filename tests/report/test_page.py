@@ -19,7 +19,7 @@ from .pages import Page, assert_sound
 
 HOME = Path(module.__file__).parent
 SLICES = [
-    *("data", "discover", "distances", "explore", "gallery"),
+    *("crossings", "data", "discover", "distances", "explore", "gallery"),
     *("pbt", "reduce", "rpu", "study", "train"),
 ]
 CONTEXT = {

@@ -134,3 +134,35 @@ def test_distances_stand_beside_the_scores(tmp_path: Path):
     assert {f"distances.{name}" for name in learnt.COLUMNS} <= {*table.columns}
     assert 0 <= table["distances.overlap"][0] <= 1
     assert table["distances.overlap"].isna().tolist() == [False, True]
+
+
+def test_axes_of_decoders_are_measured_where_asked(tmp_path: Path):
+    from unbraid.analysis.perturbation.decoder_axes import decoder_axes
+
+    run = trained(tmp_path / "run", objective="vae,ae", seeds=2)
+    CodeStore(run).encode(torch.device("cpu"))
+    table = slice_table(
+        run, scores(), [], [], pool="p", name="s", by_latent=False, data="sprites_modified",
+        axes_on=torch.device("cpu"),
+    )  # fmt: skip
+    assert {*table["data"]} == {"sprites_modified"}
+    own = [decoder_axes(run, member) for member in range(4)]
+    assert table["axes.between"].tolist() == pytest.approx(
+        [one.between for one in own], nan_ok=True
+    )
+    assert table["axes.local_pca"].tolist() == pytest.approx(
+        [one.local_pca for one in own], nan_ok=True
+    )
+
+
+def test_variances_and_levels_of_latents_are_kept(tmp_path: Path):
+    run = trained(tmp_path / "run", objective="vae,ae")
+    CodeStore(run).encode(torch.device("cpu"))
+    table = table_of(run, scores(), by_latent=True)
+    variance = CodeStore(run).load(0).mean_variances()
+    assert table["variance_by_latent"][0] == pytest.approx(variance.tolist())
+    shares = np.reshape(table["information"][0], (3, 3))
+    known = shares.argmax(axis=1)
+    assert table["information_level"][0] == pytest.approx((1 - variance[known]).tolist())
+    assert table["variance_by_latent"][1] is None  # an autoencoder has no posterior
+    assert table["information_level"][1] is None

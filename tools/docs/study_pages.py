@@ -54,6 +54,9 @@ def files() -> dict[Path, str]:
         for one in judged:
             if one.finding and one.finding.exhibit:
                 made[FOLDER / name / f"{one.claim.id}.svg"] = draw(one.finding.exhibit)
+        lead = results.study.answer(models) if results.study.answer else None
+        if lead and lead.exhibit:
+            made[FOLDER / name / "answer.svg"] = draw(lead.exhibit)
     return made
 
 
@@ -62,6 +65,7 @@ def page(results: Results, models: pd.DataFrame, judged: tuple[Judged, ...]) -> 
     study, made = results.study, provenance(results, models)
     return render(
         "study",
+        answer=study.answer(models) if study.answer else None,
         study=study,
         paper=paper(study),
         summary=words.tally_sentence(judged),

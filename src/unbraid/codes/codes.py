@@ -32,6 +32,8 @@ from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 
 REPRESENTATIONS = ("mean", "sampled")
+_MOST_ORDERED = 2**22
+"""Larger sets are none of images that are stored or published: they are made of others."""
 _BYTES_AT_ONCE = 2**30
 """Codes held in memory before they are written: bounds how many members are encoded together."""
 TRAIN_SHARE = 2 / 3
@@ -75,7 +77,15 @@ class Codes:
 
 
 def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
-    """*wanted* distinct indices of 0..size-1 in random order, or all where there are fewer."""
+    """*wanted* distinct indices of 0..size-1 in random order, or all where there are fewer.
+
+    Of a set so large that ordering all of it would take long they are drawn one by one.
+    """
+    if size > _MOST_ORDERED and 4 * wanted < size:
+        words = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (2 * wanted, 2))[0]
+        drawn = ((((words[:, 0] & 0x7FFFFFFF) << 32) | words[:, 1]) % size).numpy()
+        first = np.sort(np.unique(drawn, return_index=True)[1])
+        return drawn[first[:wanted]]
     keys = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
     order = torch.argsort(((keys[:, 0] & 0x7FFFFFFF) << 32) | keys[:, 1], stable=True)
     return order[: min(size, wanted)].numpy()

@@ -29,7 +29,7 @@ from unbraid.core.spelling import as_source, parse_extra_options, split_names
 
 VERBS = (
     *("demo", "train", "resume", "work", "status", "score", "report", "explore", "list"),
-    *("discover", "pbt", "rpu", "reduce", "perturb", "distances", "gallery"),
+    *("discover", "pbt", "rpu", "reduce", "perturb", "crossings", "distances", "gallery"),
 )
 """Each is a function of that name in a file of that name."""
 GROUPS = {

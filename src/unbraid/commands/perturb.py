@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`perturb`: read s from a trained model, write the data that breaks it (Zietlow et al. 2021).
 
-Of a run's members that are not collapsed the one with the lowest MIG is taken, and of its latents
-the one with the least noise, that is the lowest posterior variance averaged over the data: the
-first principal direction as the model sees it. Departs: none; what the paper leaves open is in
-`data/perturbed/pattern.py`.
+Of a run's restarts of one objective and strength that use enough latents the one with the lowest
+MIG is taken, and of its latents the one with the least noise, that is the lowest posterior variance
+averaged over the data: the first principal direction as the model sees it. Departs: none; what the
+paper leaves open is in `data/perturbed/pattern.py`.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +26,7 @@ from unbraid.core.folders import next_folder
 
 if TYPE_CHECKING:
     from unbraid.analysis.perturbation.effect import PerturbationReport
+    from unbraid.analysis.perturbation.least_noisy import Choice
     from unbraid.commands.run import Run
     from unbraid.data.dataset import Dataset
     from unbraid.data.perturbed.dataset import Perturbed
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
 _Run = Annotated[
     "str | Path | Run | None",
     Option(
-        "A run on the same data; its member of lowest MIG that is not collapsed gives s.",
+        "A run on the same data; of its restarts with enough active latents (as many as factors"
+        " less one) that of lowest MIG gives s.",
         kind="PATH",
     ),
 ]
@@ -45,6 +49,8 @@ class PerturbResult:
 
     data: Perturbed
     report: PerturbationReport
+    choice: Choice | None = None
+    """Which restart s was read from and why, where it was chosen here."""
 
     def summary(self) -> str:
         """What was chosen, a table of factors and s, the largest change, and how to go on."""
@@ -52,7 +58,7 @@ class PerturbResult:
         clipped = "clipped to [0, 1]" if data.clip else "not clipped"
         lines = [f"epsilon {data.epsilon:g}, {data.noise} noise, {clipped}, seed {data.seed}"]
         if data.noise == "pattern":
-            mig = "" if told["mig"] is None else f", whose MIG of {told['mig']:.4f} is the lowest"
+            mig = "" if self.choice is None else f", {self.choice.told()}"
             noises, rows = (
                 told["noise_per_latent"],
                 f"{told['rows_per_step']:.3g} for each of {told['steps']} steps",
@@ -62,8 +68,8 @@ class PerturbResult:
             lines += [
                 f"member {told['member']} ({told['label']}){mig}",
                 (
-                    f"s from latent {told['latent']}: mean posterior variance {min(noises):.4g},"
-                    f" others up to {max(noises):.4g}"
+                    f"s from latent {told['latent']}: its mean posterior variance"
+                    f" {min(noises):.4g} is the least, others up to {max(noises):.4g}"
                 ),
                 f"{told['shift_scale']:.4g} rows for each deviation of s, {rows}",
             ]
@@ -109,6 +115,10 @@ def perturb(
     member: Annotated[
         int | None, Option("Take s from this member rather than the one of lowest MIG.")
     ] = None,
+    among: Annotated[
+        str | None,
+        Option("Of a run with several, the objective and strength: beta_vae:beta=8.", kind="TEXT"),
+    ] = None,
     data_options: declared.DataOptions = None,
     out: Annotated[
         str | Path | None,
@@ -124,10 +134,10 @@ def perturb(
     noise, the control, no run is needed.
     """
     from unbraid.analysis.perturbation.effect import perturbation_report
-    from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s
+    from unbraid.analysis.perturbation.least_noisy import read_s
+    from unbraid.data.perturbed.by_pattern import write_by_pattern
     from unbraid.data.perturbed.dataset import Perturbed, check_base
     from unbraid.data.perturbed.folder import NOISES, RECORD, TENSORS, write_perturbed
-    from unbraid.data.perturbed.pattern import half_rows, make_pattern, steps_of, usual_shift_scale
     from unbraid.population.new_folder import check_free, new_folder
 
     problems = Problems()
@@ -150,6 +160,7 @@ def perturb(
         given = {
             "from_": from_,
             "member": member,
+            "among": among,
             "rows_per_step": rows_per_step,
             "shift_scale": shift_scale,
         }
@@ -163,28 +174,23 @@ def perturb(
     else:
         opened = _open(problems, from_, dataset, device)
         if opened is not None:
-            _check_member(problems, opened, member)
+            _check_member(problems, opened, member, among)
     problems.raise_if_any()
     assert dataset is not None
-    found: dict[str, Any] = {}
+    write: Callable[..., None] = write_perturbed
+    choice = None
     if opened is not None:
-        chosen, mig = member, None
+        chosen = member
         if chosen is None:
-            chosen, mig = lowest_mig(opened.folder, opened.score("mig", errors="none", quiet=quiet))
-        s, provenance = read_s(opened.folder, opened.device, int(chosen), mig=mig, quiet=quiet)
-        height, width, _ = dataset.image_shape
-        steps = steps_of(dataset.factor_sizes, height, width)
-        scale = scale or usual_shift_scale(steps, rows)
-        halves = half_rows(scale * s)
-        pattern = make_pattern(seed, height, width, int(halves.min()), int(halves.max()))
-        provenance |= {
-            "shift_scale": scale,
-            "steps": steps,
-            "rows_per_step": scale / usual_shift_scale(steps, 1.0),
-        }
-        found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": provenance}
+            choice = _lowest_mig(opened, among, quiet)
+            chosen = choice.member
+        s, provenance = read_s(
+            opened.folder, opened.device, int(chosen), choice=choice, quiet=quiet
+        )
+        moved = {"rows_per_step": rows, "shift_scale": scale, "provenance": provenance}
+        write = functools.partial(write_by_pattern, s=s, **moved)
     with new_folder(out), before_record(out, RECORD, TENSORS):
-        write_perturbed(out, dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
+        write(out, dataset, epsilon=epsilon, clip=clip, seed=seed)
     written = Perturbed(out, base=dataset)
     report = perturbation_report(written)
     if report.max_norm > epsilon:
@@ -192,7 +198,24 @@ def perturb(
             f"{out} changes a value by {report.max_norm!r}, more than epsilon; please report this,"
             " and do not use it."
         )
-    return PerturbResult(written, report)
+    return PerturbResult(written, report, choice)
+
+
+def _lowest_mig(run: Run, among: str | None, quiet: bool) -> Choice:
+    """The restart of lowest MIG; all members are scored, which is kept."""
+    from unbraid.analysis.perturbation.least_noisy import lowest_mig
+    from unbraid.scoring.collapse import ACTIVE
+
+    scores = run.score("mig", errors="none", quiet=quiet).reset_index()
+    members = [int(one) for one in scores["member"]]
+    mig = scores["mig"].tolist() if "mig" in scores else [np.nan] * len(members)
+    active = [int(one) for one in scores[ACTIVE].fillna(0)]
+    return lowest_mig(
+        run.folder,
+        dict(zip(members, mig, strict=True)),
+        dict(zip(members, active, strict=True)),
+        among,
+    )
 
 
 def _above_zero(problems: Problems, name: str, value: object, most: float) -> float:
@@ -275,7 +298,9 @@ def _apart(one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]]) -
     return shown[0], shown[1]
 
 
-def _check_member(problems: Problems, run: Run, member: object) -> None:
+def _check_member(problems: Problems, run: Run, member: object, among: str | None) -> None:
+    from unbraid.analysis.perturbation.least_noisy import restarts_of
+
     members = run.folder.plan.members
     if member is None:
         if not run.dataset.labelled:
@@ -286,13 +311,12 @@ def _check_member(problems: Problems, run: Run, member: object) -> None:
                 Shown("none"),
                 remedy,
             )
-        elif not any(one.build().samples_latents for one in members):
-            problems.add(
-                "run",
-                "needs members with noisy latents, to find the least noisy",
-                Shown(members[0].objective),
-            )
+        else:
+            problems.collect(lambda: restarts_of(run.folder, among))
         return
+    if among is not None:
+        rule = "chooses among restarts, and a member is given"
+        problems.add("among", rule, Shown(among), "Leave out one of them.")
     chosen = whole(problems, "member", member, 0, len(members) - 1)
     if not members[chosen].build().samples_latents:
         problems.add(

@@ -58,6 +58,8 @@ class StudyRun:
         ):
             if names:
                 lines.append(f"{words}: {', '.join(names)}")
+        for name, why in ended.waiting.items():
+            lines.append(f"{name} {why}")
         for why in dict.fromkeys(ended.without_data.values()):
             names = (name for name, told in ended.without_data.items() if told == why)
             lines.append(f"No data for {', '.join(names)}: {why}")

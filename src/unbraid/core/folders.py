@@ -47,7 +47,7 @@ PERTURBED = "perturbed.json"
 """The record of perturbed data, which is no run but can be trained on."""
 
 PAGES = {name: kind.page for name, kind in RECORDS.items()} | {
-    verb: f"{verb}.html" for verb in ("reduce", "distances", "gallery")
+    verb: f"{verb}.html" for verb in ("reduce", "distances", "crossings", "gallery")
 }
 """The page that each command writes; that of a run is written by `report`."""
 

@@ -17,7 +17,7 @@ from unbraid.core.folders import given_path, whole_path
 from unbraid.data import DATA
 from unbraid.data.dataset import IN_MEMORY, Dataset
 
-_MADE_FROM_OTHERS = ("own", "perturbed", "subset")
+_MADE_FROM_OTHERS = ("own", "perturbed", "subset", "with_s")
 """Names that need other data, and so stand in no list of datasets."""
 
 
@@ -26,7 +26,8 @@ def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Da
     may be a torch tensor.
 
     A folder may hold images, or data that `unbraid perturb` wrote. The name "subset" with `of`,
-    `of_options` and `indices`, the path of an .npy, gives part of another dataset.
+    `of_options` and `indices`, the path of an .npy, gives part of another dataset; "with_s" with
+    `of` and `epsilon` gives another one an independent factor s, seen in a faint pattern alone.
 
     Options are those of the dataset's class; numbers may be written as text. `load(d.name,
     **d.options)` makes *d* again.
@@ -60,6 +61,11 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
     if name == "subset":
         check_option_names("subset", _subset, options)
         return _subset(**options)
+    if name == "with_s":
+        from unbraid.data.perturbed.with_s import WithS
+
+        check_option_names("with_s", WithS, options)
+        return WithS(**options)
     if name not in DATA:
         first, colon, rest = name.partition(":")
         if colon and first in DATA:

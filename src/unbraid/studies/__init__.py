@@ -20,6 +20,7 @@ STUDIES = Registry(
     {
         "locatello2019": "unbraid.studies.locatello2019:STUDY",
         "michlo2023": "unbraid.studies.michlo2023:STUDY",
+        "zietlow2021": "unbraid.studies.zietlow2021:STUDY",
     },
     base="unbraid.studies.study:Study",
     objects=True,

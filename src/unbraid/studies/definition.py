@@ -28,6 +28,8 @@ from unbraid.population.seeds_and_rates import read_rates, read_seeds
 from unbraid.scoring.metric_names import base, metric_names, revision
 from unbraid.studies.pool import Slice
 
+AXES_REVISION = 1
+"""Of how the decoder's axes are measured."""
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
 _LATER = ("initialisation",)
 """Settings that came after the first tables: told only where they are not their defaults."""
@@ -79,7 +81,17 @@ def definition(one: Slice) -> dict[str, Any]:
     if one.settings:
         measured["settings"] = list(one.settings)
     problems.raise_if_any()
-    return json.loads(json.dumps(plan | measured))
+    return json.loads(json.dumps(plan | measured | _further(one)))
+
+
+def _further(one: Slice) -> dict[str, Any]:
+    """What few slices have, so that the definition of all others is what it was before."""
+    found: dict[str, Any] = {"axes": AXES_REVISION} if one.axes else {}
+    if one.called:
+        found["called"] = one.called
+    if one.made:
+        found["made"] = {"after": one.made.after} | one.made.definition()
+    return found
 
 
 def scored(one: Slice, problems: Problems) -> list[str]:

@@ -11,18 +11,22 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from unbraid.core.errors import Problems
+from unbraid.core.errors import Problems, unknown
 from unbraid.population import defaults
 
 ABOUT_THE_MODEL = (
     *("pool", "slice", "data", "objective", "strength", "strength_name", "seed", "steps"),
     *("learning_rate", "status"),
 )
-BY_LATENT = ("kl_by_latent", "information", "factors")
+BY_LATENT = ("kl_by_latent", "variance_by_latent", "information", "factors", "information_level")
 TAKEN = {*ABOUT_THE_MODEL, *BY_LATENT}
 """Columns that every table may have."""
+
+if TYPE_CHECKING:
+    from unbraid.studies.made_data import Leaves, MadeData
+
 Scale = Literal["small", "gpu", "paper"]
 """Minutes on two cores, as a test of the machinery; an hour or so on a GPU; what the paper did."""
 
@@ -42,7 +46,9 @@ class Slice:
     stages: tuple[int, ...] = ()
     """Steps before the last at which the models are scored as well."""
     latents: bool = False
-    """Whether KL of every latent is kept."""
+    """Whether KL and variance of every latent are kept."""
+    axes: bool = False
+    """Whether the decoder's local axes are measured."""
     distances: bool = False
     """Whether it is kept what the models make of perceived distances (`analysis/distances/learnt`).
     """
@@ -50,6 +56,17 @@ class Slice:
     """Settings of the plan, options of its data and hyperparameters that become columns of their
     own, for studies that vary more than strengths and seeds.
     """
+    called: str = ""
+    """What tables call its data, where that is not the name in the plan."""
+    made: MadeData | None = None
+    """How its data are made from the plan's, where they are others."""
+    leaves: Leaves | None = None
+    """What it leaves for slices after it."""
+
+    @property
+    def data(self) -> str:
+        """What tables call its data."""
+        return self.called or self.plan["data"]
 
 
 @dataclass(frozen=True)
@@ -64,10 +81,10 @@ class Pool:
 
 
 def check_pools(pools: Iterable[Pool]) -> None:
-    """Refuse pools and slices whose names are no file names or not their own, or whose stages do
-    not rise to the last step; all mistakes at once.
+    """Refuse pools and slices whose names are no file names or not their own, whose stages do not
+    rise to the last step, or that come before what they need; all mistakes at once.
     """
-    problems, seen = Problems(), set()
+    problems, seen, left = Problems(), set(), []
     for pool in pools:
         _check_name("pool", pool.name, "pool" + pool.name, seen, problems)
         for one in pool.slices:
@@ -80,6 +97,11 @@ def check_pools(pools: Iterable[Pool]) -> None:
             if any(low >= high for low, high in pairwise((0, *one.stages, steps))):
                 rule = f"must rise from above 0 to below the slice's steps, {steps}"
                 problems.add(f"stages of slice {one.name}", rule, one.stages)
+            if one.made and one.made.after and one.made.after not in left:
+                rule = f"slice before {pool.name}/{one.name} that leaves something"
+                problems.say(unknown(rule, one.made.after, left))
+            if one.leaves:
+                left.append(f"{pool.name}/{one.name}")
     problems.raise_if_any()
 
 

@@ -7,8 +7,10 @@ A row is a model at a stage of its training. Columns: `pool`, `slice`, `data`, `
 on mean codes under the metric's name, on sampled codes as `<metric>_sampled`, further numbers of
 its result as `<metric>.<field>`. Of data with factors, `information` (factors x latents, row by
 row: mutual information of mean codes as a share of the factor's entropy) and `factors` (their
-names). Of slices that ask for it: `kl_by_latent` (nats), settings under their own names,
-`distances.<column>` (`analysis/distances/learnt.py`). Scores of diverged models are NaN.
+names). Of slices that ask for it: `kl_by_latent` (nats), `variance_by_latent` (posterior variances,
+mean over images), `information_level` (of the latent that encodes each factor, 1 - its posterior
+variance), settings under their own names, `distances.<column>` (`analysis/distances/learnt.py`).
+Scores of diverged models are NaN.
 
 Each file says what it was made from and by: the slice's definition, versions, device, precision,
 date, seconds. A table of another definition than today's is refused, never removed.
@@ -16,13 +18,29 @@ date, seconds. A table of another definition than today's is refused, never remo
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, Shown, unknown
-from unbraid.core.store import read_about_table, read_table, write_table
+from unbraid.core.errors import (
+    DamagedFileError,
+    InputError,
+    Problem,
+    Problems,
+    Shown,
+    invalid,
+    unknown,
+)
+from unbraid.core.store import (
+    digest,
+    read_about_table,
+    read_table,
+    read_tensors,
+    write_table,
+    write_tensors,
+)
 from unbraid.metrics import METRICS
 from unbraid.studies.definition import definition
 from unbraid.studies.pool import ABOUT_THE_MODEL, BY_LATENT, Pool, Scale, Slice, check_pools
@@ -30,6 +48,8 @@ from unbraid.studies.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unbraid.studies.made_data import Left
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 _TEXTS = ("pool", "slice", "data", "objective", "strength_name", "status")
@@ -68,6 +88,7 @@ class Results:
         self.folder = study.folder / "results" if folder is None else Path(folder)
         self._read: dict[tuple[Path, int, int], dict[str, Any]] = {}
         """What each table said about itself, by its file as it was then."""
+        self._left: dict[tuple[Path, int, int], Left] = {}
         self.first_seed = self._seed_found() if first_seed is None else first_seed
         self.pools = study.pools(self.scale, self.first_seed)
         check_pools(self.pools)
@@ -111,6 +132,53 @@ class Results:
         """What the table of a slice says it was made from and by."""
         return self._about(self.path(pool, one))
 
+    def part(self, name: str) -> tuple[Pool, Slice]:
+        """The slice called *name*, as pool/slice."""
+        return next(part for part in self.slices() if f"{part[0].name}/{part[1].name}" == name)
+
+    def left_path(self, pool: Pool, one: Slice) -> Path:
+        """Where lies what a slice left, beside its table."""
+        return self.path(pool, one).with_suffix(".safetensors")
+
+    def left(self, name: str) -> Left:
+        """What the slice called *name*, as pool/slice, left for others.
+
+        Refused where it left nothing, or is not what it would leave today.
+        """
+        pool, one = self.part(name)
+        path, why = self.left_path(pool, one), self.about(pool, one).get("left_nothing")
+        if why:
+            raise invalid("slice", "must leave something for others", name, why)
+        try:
+            state = path.lstat()
+            key = path, state.st_mtime_ns, state.st_size
+            if key not in self._left:
+                self._left[key] = read_tensors(path)
+        except FileNotFoundError as error:
+            raise self._damaged(DamagedFileError(f"{path} is missing.")) from error
+        except DamagedFileError as error:
+            raise self._damaged(error) from error
+        tensors, about = self._left[key]
+        if about.get("made") != self._made(one):
+            other = {"versions": about.get("versions")}
+            raise InputError(self._of_another_version(path, "what another slice leaves", other))
+        return tensors, about
+
+    def leave(self, pool: Pool, one: Slice, left: Left) -> None:
+        """Keep what a slice leaves for others."""
+        tensors, about = left
+        held = {
+            name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
+            for name, tensor in tensors.items()
+        }
+        about = {**about, "made": self._made(one), "held": held}
+        write_tensors(self.left_path(pool, one), tensors, about)
+
+    def _made(self, one: Slice) -> str:
+        """A digest of what a slice's leavings follow from."""
+        leaves = one.leaves.definition() if one.leaves else None
+        return digest([definition(one), self.first_seed, leaves])
+
     def write(
         self, pool: Pool, one: Slice, table: pd.DataFrame, provenance: Mapping[str, Any]
     ) -> None:
@@ -124,6 +192,8 @@ class Results:
             "first_seed": self.first_seed,
             "definition": definition(one),
         }
+        if one.made and one.made.after:
+            about["made_from"] = digest(self.left(one.made.after)[1])
         rows = table.reindex(columns=ordered(table.columns))
         write_table(self.path(pool, one), rows, about | dict(provenance))
 
@@ -154,6 +224,10 @@ class Results:
         if about.get("format") != _FORMAT or other:
             named = ", ".join(other) or "format"
             return self._of_another_version(path, f"another {named}", about)
+        after = one.made.after if one.made else ""
+        if after and self.left_path(*self.part(after)).is_file():
+            if about.get("made_from") != digest(self.left(after)[1]):
+                return self._of_another_version(path, f"data from another {after}", about)
         return None
 
     def _of_another_version(

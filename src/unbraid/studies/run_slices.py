@@ -20,11 +20,10 @@ from pathlib import Path
 
 import torch
 
-from unbraid.core.errors import HeldError, InputError, Problem, StoppedError, UnbraidError
+from unbraid.core.errors import HeldError, Problem, StoppedError, UnbraidError
 from unbraid.core.files import is_held, make_folder, only_one, remove_folder
 from unbraid.core.progress import Progress
-from unbraid.data import load
-from unbraid.data.dataset import Dataset
+from unbraid.studies.data_at_hand import DataAtHand
 from unbraid.studies.definition import definition, model_steps
 from unbraid.studies.pace import Pace
 from unbraid.studies.pool import Pool, Slice
@@ -49,6 +48,8 @@ class Ended:
     """They would not have ended in time."""
     without_data: dict[str, str] = field(default_factory=dict)
     """Slices, and why their data cannot be loaded."""
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Slices, and what their data must be made from first."""
     unfinished: list[str] = field(default_factory=list)
     """Begun, and stopped by the time limit with a checkpoint."""
 
@@ -84,33 +85,6 @@ def hold(results: Results, pool: Pool, one: Slice, *places: Path) -> Iterator[No
 def is_free(results: Results, pool: Pool, one: Slice) -> bool:
     """Whether no process works at a slice."""
     return not is_held(work_folder(results, None) / pool.name, f".{one.name}.lock")
-
-
-class DataAtHand:
-    """The data of slices, loaded once while slices in a row share it."""
-
-    def __init__(self) -> None:
-        self._found: tuple[str, Dataset] | None = None
-        self._missing: dict[str, str] = {}
-
-    def load(self, one: Slice) -> Dataset:
-        """The data of a slice."""
-        data, options = one.plan["data"], one.plan.get("data_options") or {}
-        key = repr((data, options))
-        if self._found is None or self._found[0] != key:
-            self._found = key, load(data, **options)
-        return self._found[1]
-
-    def missing(self, one: Slice) -> str:
-        """Why the data of a slice cannot be loaded here; empty where it can."""
-        key = repr((one.plan["data"], one.plan.get("data_options")))
-        if key not in self._missing:
-            try:
-                self.load(one)
-                self._missing[key] = ""
-            except InputError as error:
-                self._missing[key] = str(error)
-        return self._missing[key]
 
 
 def run_slices(
@@ -194,7 +168,7 @@ class _Running:
         self.keep_models = keep_models
         self.ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
         self.stop, self.time_is_up = threading.Event(), False
-        self.ended, self.data = Ended(), DataAtHand()
+        self.ended, self.data = Ended(), DataAtHand(results, work)
         self.scoring: list[tuple[SliceWork, Future[None]]] = []
         """Each slice that is being scored, and its end."""
 
@@ -253,6 +227,9 @@ class _Running:
         elif why := self.data.missing(one):
             self.ended.without_data[name] = why
             return True
+        elif why := self._waits_for(one):
+            self.ended.waiting[name] = why
+            return True
         elif not self._in_time(making):
             self.ended.too_long.append(name)
             return True
@@ -277,6 +254,12 @@ class _Running:
             return False
         self.scoring.append((making, scorer.submit(making.finish)))
         return True
+
+    def _waits_for(self, one: Slice) -> str:
+        """What the data of a slice wait for, once all that is being scored has been."""
+        if self.data.waits_for(one) and self.scoring:
+            self._collect(wait=True)
+        return self.data.waits_for(one)
 
     def _in_time(self, making: SliceWork) -> bool:
         """Whether a slice would be trained and scored before the time is up."""

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unbraid.analysis.perturbation.information_level import information_levels
 from unbraid.codes.codes import Codes, CodeStore
 from unbraid.metrics import mig
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.metric_names import base
-from unbraid.studies.pool import ABOUT_THE_MODEL
+from unbraid.studies.pool import ABOUT_THE_MODEL, BY_LATENT
 from unbraid.studies.results import ordered
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 
 def slice_table(
@@ -30,15 +32,19 @@ def slice_table(
     *,
     pool: str,
     name: str,
+    data: str = "",
     by_latent: bool = False,
     settings: Sequence[str] = (),
     distances: pd.DataFrame | None = None,
+    axes_on: torch.device | None = None,
 ) -> pd.DataFrame:
     """A row for each model of *run*: what it is, its *scores*, what its latents know of factors,
-    and where asked their KL, its *settings* and its *distances*.
+    and where asked their KL and variance, its *settings*, its *distances*, and its decoder's local
+    axes, measured on the device *axes_on*.
 
-    *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
-    on sampled ones; *distances* are rows of `learnt_distances`.
+    *data* is what the table calls the run's data, by default their own name. *scores* are rows as
+    `stored_scores` has them, those of *metrics* on mean codes and of *sampled* on sampled ones;
+    *distances* are rows of `learnt_distances`.
     """
     import pandas as pd
 
@@ -47,17 +53,20 @@ def slice_table(
     for member in run.plan.members:
         state = states.loc[member.id]
         rows.append(
-            {"pool": pool, "slice": name, "data": run.plan.data}
+            {"pool": pool, "slice": name, "data": data or run.plan.data}
             | _model(member)
             | {"steps": int(state["steps"]), "status": str(state["status"])}
         )
     columns = {column: [row[column] for row in rows] for column in ABOUT_THE_MODEL}
     columns |= _scores(scores, metrics, sampled, [one.id for one in run.plan.members])
+    healthy = [row["status"] == "trained" for row in rows]
     columns |= {name: [_setting(run, one, name) for one in run.plan.members] for name in settings}
     if distances is not None:
         own = distances.set_index("member").reindex([one.id for one in run.plan.members])
         columns |= {f"distances.{name}": own[name].tolist() for name in own}
-    columns |= _by_latent(run, [row["status"] == "trained" for row in rows], by_latent)
+    columns |= _by_latent(run, healthy, by_latent)
+    if axes_on is not None:
+        columns |= _axes(run, healthy, axes_on)
     return pd.DataFrame({name: columns[name] for name in ordered(columns)})
 
 
@@ -102,32 +111,39 @@ def _scores(
     }
 
 
-def _by_latent(run: RunFolder, healthy: list[bool], with_kl: bool) -> dict[str, list[Any]]:
-    """Information of every latent on every factor, and where asked its KL; None for models that
-    diverged.
+def _by_latent(run: RunFolder, healthy: list[bool], whole: bool) -> dict[str, list[Any]]:
+    """What latents know of factors, and where the *whole* is asked for all of `BY_LATENT`; None for
+    models that diverged.
     """
     names = list(run.dataset.factor_names) if run.dataset.labelled else []
-    columns: dict[str, list[Any]] = {name: [] for name in ("kl_by_latent",) if with_kl}
-    columns |= {name: [] for name in ("information", "factors") if names}
+    wanted = BY_LATENT if whole else ("information", "factors") if names else ()
+    columns: dict[str, list[Any]] = {name: [] for name in wanted}
     store = CodeStore(run)
-    for member, fine in zip(run.plan.members, healthy, strict=True):
-        codes = store.load(member.id) if fine and columns else None
-        if with_kl:
-            known = codes if member.build().samples_latents else None
-            columns["kl_by_latent"].append(
-                None if known is None else known.kl_per_latent().tolist()
-            )
-        if names:
-            columns["factors"].append(names)
-            columns["information"].append(None if codes is None else _information(codes))
+    for member, fine in zip(run.plan.members, healthy if wanted else (), strict=False):
+        codes = store.load(member.id) if fine else None
+        noisy = whole and member.build().samples_latents
+        known = {"factors": names} | ({} if codes is None else _known(codes, names, noisy))
+        for name in wanted:
+            columns[name].append(known.get(name))
     return columns
 
 
-def _information(codes: Codes) -> list[float]:
-    """Factors x latents, row by row: mutual information as a share of the factor's entropy."""
-    found = mig(codes.mean, codes.factors)
-    with np.errstate(invalid="ignore"):  # a constant factor has no entropy
-        return (found.mutual_information / found.factor_entropy).T.ravel().tolist()
+def _known(codes: Codes, names: list[str], noisy: bool) -> dict[str, Any]:
+    """What is known of every latent of one model."""
+    found: dict[str, Any] = {}
+    variance = codes.mean_variances() if noisy else None
+    if variance is not None:
+        found["kl_by_latent"] = codes.kl_per_latent().tolist()
+        found["variance_by_latent"] = variance.tolist()
+    if names:
+        gaps = mig(codes.mean, codes.factors)
+        with np.errstate(invalid="ignore"):  # a constant factor has no entropy
+            shares = gaps.mutual_information / gaps.factor_entropy
+        found["information"] = shares.T.ravel().tolist()
+        if variance is not None:
+            levels = information_levels(variance.tolist(), gaps.mutual_information.T)
+            found["information_level"] = levels.tolist()
+    return found
 
 
 def _setting(run: RunFolder, member: Member, name: str) -> float | str:
@@ -143,3 +159,14 @@ def _setting(run: RunFolder, member: Member, name: str) -> float | str:
             value = place[name]
             return float(value) if isinstance(value, (int, float)) else str(value)
     return math.nan
+
+
+def _axes(run: RunFolder, healthy: list[bool], device: torch.device) -> dict[str, list[float]]:
+    """How the decoder's local axes of every model lie; NaN for models that diverged."""
+    from unbraid.analysis.perturbation.decoder_axes import AXES, decoder_axes
+
+    found = [
+        decoder_axes(run, member.id, device).numbers() if fine else dict.fromkeys(AXES, math.nan)
+        for member, fine in zip(run.plan.members, healthy, strict=True)
+    ]
+    return {f"axes.{name}": [one[name] for one in found] for name in AXES}

@@ -29,7 +29,7 @@ from unbraid.analysis.distances.learnt import learnt_distances
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.cuda_streams import stream_of
-from unbraid.core.errors import DamagedFileError, Problems, Shown, invalid
+from unbraid.core.errors import DamagedFileError, InputError, Problems, Shown, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import copy_folder, make_folder, remove_folder
 from unbraid.core.folders import is_there, kind_of
@@ -106,6 +106,7 @@ class SliceWork:
         """What it was trained on, where it is scored elsewhere."""
         self._seconds = {"training": 0.0, "scoring": 0.0}
         self._complaints: list[str] = []
+        self._left: dict[str, str] = {}
         problems = Problems()
         self._metrics, self._sampled = scored(one, problems), scored_sampled(one, problems)
         problems.raise_if_any()
@@ -259,9 +260,11 @@ class SliceWork:
                 self._sampled,
                 pool=self.pool.name,
                 name=self.slice.name,
+                data=self.slice.data,
                 by_latent=self.slice.latents,
                 settings=self.slice.settings,
                 distances=self._distances() if healthy and self.slice.distances else None,
+                axes_on=self.device if self.slice.axes else None,
             )
             write_table(self._stage_file(steps), table)
             failpoint("slice.scored")
@@ -291,9 +294,19 @@ class SliceWork:
             make_folder(place.parent)
             remove_folder(place)  # of a slice whose table was taken away
             copy_folder(self.run.path, place)
-        self.results.write(self.pool, self.slice, table, self._provenance())
+        self._leave()
+        self.results.write(self.pool, self.slice, table, self._provenance() | self._left)
         failpoint("slice.committed")
         remove_folder(self.folder)
+
+    def _leave(self) -> None:
+        """Keep what slices after it need; why there is nothing is said in its provenance."""
+        if self.slice.leaves is None:
+            return
+        try:
+            self.results.leave(self.pool, self.slice, self.slice.leaves.take(self.run, self.device))
+        except InputError as error:
+            self._left = {"left_nothing": str(error)}
 
     def _provenance(self) -> dict[str, Any]:
         defined, plan = definition(self.slice), self.run.plan

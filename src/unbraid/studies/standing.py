@@ -12,11 +12,12 @@ import torch
 from unbraid.population.devices import chunk_size
 from unbraid.population.new_folder import bytes_needed
 from unbraid.population.plan import make_plan
+from unbraid.studies.data_at_hand import DataAtHand
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pace import Pace, spoken
 from unbraid.studies.pool import Slice
 from unbraid.studies.results import Results
-from unbraid.studies.run_slices import DataAtHand, Part, is_free, work_folder
+from unbraid.studies.run_slices import Part, is_free, work_folder
 from unbraid.studies.slice_work import SliceWork, device_name
 
 _MOST_SHOWN = 60
@@ -32,7 +33,7 @@ class SliceStanding:
     pool: str
     name: str
     state: str
-    """done, left, begun, at work (another process), or no data."""
+    """done, left, begun, at work (another process), waits (for another slice), or no data."""
     models: int
     model_steps: int
     seconds: float
@@ -52,7 +53,7 @@ class Standing:
 
     def left(self) -> list[SliceStanding]:
         """What there is to do here."""
-        return [one for one in self.slices if one.state in ("left", "begun", "at work")]
+        return [one for one in self.slices if one.state in ("left", "begun", "at work", "waits")]
 
     def summary(self) -> str:
         """A line for the whole, one for each pool, and one for each slice unless they are many."""
@@ -91,7 +92,8 @@ def standing(
 ) -> Standing:
     """How far *parts* of a study are; nothing is trained."""
     results.check()
-    pace, data, place = Pace(results, device), DataAtHand(), work_folder(results, work)
+    pace, place = Pace(results, device), work_folder(results, work)
+    data = DataAtHand(results, place)
     found = []
     for pool, one in parts:
         defined, why = definition(one), ""
@@ -108,6 +110,8 @@ def standing(
                 state = "begun" if folder.is_dir() else "left"
                 if not is_free(results, pool, one):
                     state = "at work"
+                elif data.waits_for(one):
+                    state = "waits"
             seconds = pace.training(pool, one, done) + pace.scoring(pool, one)
         size = models(defined), model_steps(defined)
         found.append(SliceStanding(pool.name, one.name, state, *size, seconds, why))
@@ -121,10 +125,10 @@ def cost(results: Results, parts: Sequence[Part], device: torch.device) -> str:
     rows = sum(one.models * (1 + len(part[1].stages)) for part, one in left)
     largest: dict[str, tuple[int, Slice]] = {}
     for (_, own), one in left:
-        key = own.plan["data"]
-        if one.state != "no data" and one.models > largest.get(key, (0, own))[0]:
+        key = own.data
+        if one.state not in ("no data", "waits") and one.models > largest.get(key, (0, own))[0]:
             largest[key] = one.models, own
-    most, data = 0, DataAtHand()
+    most, data = 0, DataAtHand(results, work_folder(results, None))
     for _, own in largest.values():
         plan, dataset = make_plan(**{**own.plan, "data": data.load(own), "data_options": None})
         most = max(most, bytes_needed(plan, dataset, chunk_size(plan, dataset, device)))

@@ -41,6 +41,10 @@ class Study:
     """The pools at a scale, with seeds from a number on."""
     analyses: Mapping[str, Analysis]
     """By claim."""
+    answer: Analysis | None = None
+    """What its page opens with: the figure that a reader looks for first, and in the remark what it
+    says.
+    """
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:

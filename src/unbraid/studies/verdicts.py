@@ -59,13 +59,13 @@ def _unfinished(results: Results, claim: Claim, own: pd.DataFrame) -> str:
         and (not pool.needs or any((pool.name, one.name) in there for one in pool.slices))
     ]
     planned = [(pool.name, one) for pool in begun for one in pool.slices]
-    named = [part for part in planned if part[1].plan["data"] in claim.data] or planned
+    named = [part for part in planned if part[1].data in claim.data] or planned
     done = sum((pool, one.name) in there for pool, one in named)
     if not 0 < done < len(named):
         return ""
     pools = ",".join(dict.fromkeys(pool for pool, _ in named))
-    made = {one.plan["data"] for pool, one in named if (pool, one.name) in there}
-    without = [one.plan["data"] for _, one in named if one.plan["data"] not in made]
+    made = {one.data for pool, one in named if (pool, one.name) in there}
+    without = [one.data for _, one in named if one.data not in made]
     none = f", none on {', '.join(dict.fromkeys(without))}" if without else ""
     return f"{done} of {len(named)} slices are made{none}: {_command(results, pools)}"
 
@@ -75,17 +75,23 @@ def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
     own = table.loc[table["pool"].isin(list(claim.pools))] if claim.pools else table
     absent = [name for name in claim.data if name not in set(own["data"])]
     pools = [pool for pool in results.pools if pool.name in claim.pools]
-    needed = {name for pool in results.pools for name in pool.needs}
-    planned = {one.plan["data"] for pool in pools for one in pool.slices} - needed
-    published = [name for name in absent if name in needed]
+    waiting = [pool for pool in results.pools if pool.needs]
+    needed = {one.data for pool in waiting for one in pool.slices}
+    planned = {one.data for pool in pools for one in pool.slices} - needed
+    published = [
+        need
+        for pool in waiting
+        for need in pool.needs
+        if any(one.data in absent for one in pool.slices)
+    ]
     others = [name for name in absent if name in planned]
     never = [name for name in absent if name not in needed | planned]
     said = []
     if never:
         said.append(f"The scale {results.scale} trains none on {', '.join(never)}.")
     if published:
-        files = "file" if len(published) == 1 else "files"
-        said.append(f"Needs the published {files} of {', '.join(published)}.")
+        word = "file" if len(published) == 1 else "files"
+        said.append(f"Needs the published {word} of {', '.join(published)}.")
     if others:
         free = [pool.name for pool in pools if not pool.needs]
         said.append(_no_tables(results, free or claim.pools, f" on {', '.join(others)}"))

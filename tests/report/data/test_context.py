@@ -131,3 +131,12 @@ def test_values_beyond_0_and_1_are_stated_as_they_are(tmp_path):
     text = write_data(tmp_path / "page.html", dataset, "p").read_text()
     assert "uniform noise, the control, at most 0.5 in every value, not clipped" in text
     assert "sprites:image_size=32" in text
+
+
+def test_perturbed_data_shows_what_was_changed(tmp_path):
+    data = load("with_s", of="sprites", of_options={"image_size": 16, "x": 4}, epsilon=0.1)
+    page = Page(write_data(tmp_path / "page.html", data, "with_s"))
+    assert_sound(page, "data")
+    assert "Peak signal-to-noise ratio 2" in page.text
+    plain = write_data(tmp_path / "plain.html", data.base, "sprites").read_text()
+    assert "signal-to-noise" not in plain

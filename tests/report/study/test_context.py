@@ -188,3 +188,20 @@ def test_a_browser_shows_one_figure_of_each_claim_without_sideways_scrolling(
         " svg.bottom + 1); }).map(one => one.textContent)"
     )
     assert browser.execute_script(cut) == []
+
+
+def test_a_page_opens_with_the_answer_where_a_study_has_one(tmp_path):
+    from tests.studies import zietlow2021_tables as tables
+
+    from unbraid.report.study.context import page_context
+    from unbraid.studies import STUDIES
+    from unbraid.studies.results import Results
+
+    results = Results(STUDIES.load("zietlow2021"), "gpu", tmp_path)
+    context = page_context(results, tables.best_noise(True), [])
+    assert context["answer"].startswith("Is the effect real, and how large?")
+    assert "<svg" in context["answer_figure"]["wide"]
+    empty = page_context(results, results.table(), [])
+    assert (empty["answer"], empty["answer_figure"]) == ("", None)
+    other = Results(STUDIES.load("locatello2019"), "gpu", tmp_path / "other")
+    assert page_context(other, other.table(), [])["answer"] == ""

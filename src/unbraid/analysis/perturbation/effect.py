@@ -30,13 +30,13 @@ from unbraid.analysis.perturbation.expansiveness import (
     Expansiveness,
     expansiveness,
     neighbours,
-    step_length,
 )
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.dataset import Perturbed
 from unbraid.data.perturbed.pattern import (
     ROWS_PER_STEP,
     Pattern,
+    even_s,
     half_rows,
     make_pattern,
     steps_of,
@@ -110,8 +110,8 @@ def uniform_s(
     """An s with *steps* equally frequent values, added to the images of *dataset*."""
     height, width, _ = dataset.image_shape
     steps = steps or steps_of(dataset.factor_sizes, height, width)
-    places = (np.arange(steps) - (steps - 1) / 2) * step_length(steps)
-    halves = half_rows(places * usual_shift_scale(steps, rows_per_step)).astype(np.int64)
+    scale = usual_shift_scale(steps, rows_per_step)
+    halves = half_rows(scale * even_s(steps)).astype(np.int64)
     pattern = make_pattern(seed, height, width, int(halves.min()), int(halves.max()))
     pairs = np.stack([halves[:-1], halves[1:]], axis=1)
     return SAsFactor(

@@ -134,6 +134,16 @@ def usual_shift_scale(steps: int, rows_per_step: float = ROWS_PER_STEP) -> float
     return rows_per_step * steps / (2.0 * math.sqrt(3.0))
 
 
+def even_s(steps: int) -> NDArray[np.float64]:
+    """So many evenly spaced values of mean 0 and variance 1.
+
+    >>> even_s(2)
+    array([-1.,  1.])
+    """
+    places = np.arange(steps, dtype=np.float64) - (steps - 1) / 2
+    return places * math.sqrt(12.0 / (steps**2 - 1))
+
+
 def amplitude(epsilon: float) -> float:
     """The largest float32 a of at most epsilon - 2^-24, and at least 0.
 

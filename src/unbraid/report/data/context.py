@@ -87,6 +87,7 @@ def page_context(dataset: Dataset, source: str, about: list[tuple[str, str]]) ->
         "fresh": _fresh_row(dataset, int(chosen[0])) if dataset.fresh else "",
         "traversals": _traversals(dataset),
         "on_a_grid": dataset.grid.names == dataset.factor_names,
+        "changed": _changed(dataset),
         "statistics": found,
         "channels": ("grey",) if channels == 1 else ("red", "green", "blue"),
         "mean_image": row_uri(found.mean_image[None]),
@@ -108,6 +109,30 @@ def _fresh_row(dataset: Dataset, index: int) -> str:
     numbers = torch.arange(SAMPLE_COLUMNS)
     samples = dataset.sampler("cpu")(torch.full_like(numbers, index), numbers)
     return row_uri(dataset.as_images(samples.numpy()))
+
+
+def _changed(dataset: Dataset) -> dict[str, Any]:
+    """Original, change and result of some images of perturbed data; nothing for other data."""
+    from unbraid.data.perturbed.dataset import Perturbed
+    from unbraid.data.perturbed.with_s import WithS
+
+    if not isinstance(dataset, (Perturbed, WithS)):
+        return {}
+    from unbraid.analysis.perturbation.visibility import side_by_side
+
+    count = min(len(dataset), SAMPLE_COLUMNS)
+    indices = np.sort(np.random.default_rng(1).choice(len(dataset), count, replace=False))
+    found = side_by_side(dataset, indices)
+    return {
+        "rows": [
+            ("original", row_uri(found.original)),
+            ("the change, grey where there is none", row_uri(found.pattern)),
+            ("as it is trained on", row_uri(found.changed)),
+        ],
+        "psnr": f"{found.psnr.mean():.1f}",
+        "least": f"{found.psnr.min():.1f}",
+        "most": f"{found.psnr.max():.1f}",
+    }
 
 
 def _traversals(dataset: Dataset) -> list[dict[str, Any]]:

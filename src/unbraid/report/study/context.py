@@ -31,7 +31,10 @@ def write_study(path: Path, results: Results) -> Path:
 def page_context(results: Results, table: pd.DataFrame, judged: Sequence[Judged]) -> dict[str, Any]:
     """Everything the template shows."""
     study, made = results.study, provenance(results, table)
+    lead = study.answer(table) if study.answer else None
     return {
+        "answer": _marked(lead.remark) if lead else "",
+        "answer_figure": _exhibit(lead.exhibit) if lead and lead.exhibit else None,
         "title": f"{study.citation.authors} {study.citation.year}: {study.title}",
         "citation": str(study.citation),
         "summary": words.tally_sentence(judged),

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the study of Zietlow et al. 2021 trains, at each scale, and the data it is trained on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from unbraid.core.errors import InputError, Problems
+from unbraid.data import load
+from unbraid.objectives import OBJECTIVES
+from unbraid.population.plan import Plan, make_plan
+from unbraid.scoring.metric_names import metric_names
+from unbraid.studies.definition import definition, model_steps, models
+from unbraid.studies.pool import Pool, Scale, Slice, check_pools
+from unbraid.studies.zietlow2021 import STUDY
+from unbraid.studies.zietlow2021.modified import LeastNoisy, Modified, Noisy
+from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, SHAPES, STRENGTH
+
+SCALES = get_args(Scale)
+IN_PLACE = load("sprites", image_size=64, x=4, y=4, scale=1)
+"""Makes plans of data whose files are not here, and quickly."""
+
+
+def pool(scale: Scale, name: str, first_seed: int = 0) -> Pool:
+    (found,) = [one for one in STUDY.pools(scale, first_seed) if one.name == name]
+    return found
+
+
+def plan_of(one: Slice) -> Plan:
+    return make_plan(**{**one.plan, "data": IN_PLACE, "data_options": {}})[0]
+
+
+def settings(slices: list[Slice]) -> Counter:
+    """How many seeds each data, objective and strength has."""
+    found = Counter()
+    for one in slices:
+        for member in plan_of(one).members:
+            strength = member.hyper.get(STRENGTH.get(member.objective, ""))
+            found[one.data, member.objective, strength] += 1
+    return found
+
+
+def every(scale: Scale) -> list[tuple[Pool, Slice]]:
+    return [(made, one) for made in STUDY.pools(scale, 0) for one in made.slices]
+
+
+def test_strengths_are_those_that_objectives_sweep():
+    for name, hyper in STRENGTH.items():
+        own = OBJECTIVES.load(name)
+        assert hyper in {*own().hyper()}
+        assert own.strength in (hyper, "beta")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_pools_are_sound_and_their_metrics_known(scale):
+    check_pools(STUDY.pools(scale, 0))
+    problems, names = Problems(), []
+    for _, one in every(scale):
+        names.append(one.name)
+        assert re.fullmatch("[A-Za-z0-9-]+", one.name)
+        metric_names([*one.metrics], problems, labelled=True)
+        assert one.latents
+    problems.raise_if_any()
+    assert len({*names}) == len(names)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_other_seeds_are_other_models_of_the_same_settings(scale):
+    for here, there in zip(STUDY.pools(scale, 0), STUDY.pools(scale, 100), strict=True):
+        for one, other in zip(here.slices, there.slices, strict=True):
+            assert [seed + 100 for seed in one.plan["seeds"]] == other.plan["seeds"]
+            assert one.plan["objective"] == other.plan["objective"]
+            assert one.name != other.name
+            if one.made and one.made.after:
+                name, seeds = other.made.after.split("-seeds-")
+                assert name == one.made.after.split("-seeds-")[0]
+                assert seeds.startswith("100-")
+
+
+def test_claims_name_pools_and_data_that_exist():
+    found = every("gpu")
+    assert {name for claim in STUDY.claims for name in claim.pools} == {
+        made.name for made, _ in found
+    } - {"pilot"}
+    there = {one.data for _, one in found}
+    assert {name for claim in STUDY.claims for name in claim.data} <= there
+
+
+def test_the_stated_strengths_have_ten_seeds_of_four_methods():
+    for own in (DSPRITES, SHAPES):
+        slices = [
+            *(one for one in pool("gpu", "table1").slices if one.plan["data"] == own.data),
+            *(one for one in pool("gpu", "table2").slices if one.plan["data"] == own.data),
+        ]
+        found = settings(slices)
+        names = [own.data, f"{own.data}_{MODIFIED}", f"{own.data}_{NOISE}"]
+        wanted = Counter(
+            {(name, one, value): 10 for name in names for one, value in own.stated.items()}
+        )
+        wanted |= Counter({(name, "ae", None): 10 for name in names[:2]})
+        assert found == wanted
+
+
+def test_every_version_has_the_same_other_strengths():
+    found = settings([*pool("gpu", "scaled").slices])
+    for own in (DSPRITES, SHAPES):
+        for version in ("", f"_{MODIFIED}", f"_{NOISE}"):
+            for method, stated in own.stated.items():
+                for times in (0.5, 2.0, 4.0):
+                    assert found[own.data + version, method, times * stated] == 10
+    assert found.total() == 2 * 3 * 3 * 3 * 10
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_each_modified_version_comes_from_the_stated_beta_vaes_of_its_own_data(scale):
+    parts = {f"{made.name}/{one.name}": one for made, one in every(scale)}
+    modified = [one for one in parts.values() if isinstance(one.made, Modified)]
+    assert len(modified) >= 5
+    for one in modified:
+        source = parts[one.made.after]
+        assert source.plan["data"] == one.plan["data"]
+        assert source.made is None
+        assert isinstance(source.leaves, LeastNoisy)
+        assert source.leaves.among in source.plan["objective"]
+        assert one.data == f"{source.data}_{MODIFIED}"
+    noisy = [one for one in parts.values() if isinstance(one.made, Noisy)]
+    by_data = {one.plan["data"]: one.made.epsilon for one in modified}
+    assert all(one.made.epsilon == by_data[one.plan["data"]] for one in noisy)
+
+
+def test_as_many_latents_as_factors():
+    for _, one in every("gpu"):
+        if one.plan["data"] == "with_s":
+            base = one.plan["data_options"]["of"]
+            assert one.plan["latents"] == {"dsprites": 6, "shapes3d_drawn": 7}[base]
+        else:
+            assert one.plan["latents"] == (5 if one.plan["data"] == "dsprites" else 6)
+
+
+def test_the_pilot_has_seeds_of_its_own_and_no_claim():
+    seeds = {seed for one in pool("gpu", "pilot").slices for seed in one.plan["seeds"]}
+    others = {
+        seed for made, one in every("gpu") if made.name != "pilot" for seed in one.plan["seeds"]
+    }
+    assert not seeds & others
+    rates = pool("gpu", "pilot").slices[0]
+    assert rates.stages == (20_000, 40_000)
+    assert {one.learning_rate for one in plan_of(rates).members} == {1e-4, 2e-4, 5e-4}
+
+
+def test_the_scale_of_a_gpu_costs_about_what_was_planned():
+    steps = Counter()
+    for made, one in every("gpu"):
+        if not made.needs:
+            steps[made.name] += model_steps(definition(one))
+    assert steps["table1"] + steps["table2"] + steps["scaled"] + steps["extra-factor"] < 35e6
+    assert sum(steps.values()) < 45e6
+
+
+def test_the_scale_small_is_small():
+    assert sum(model_steps(definition(one)) for _, one in every("small")) < 70_000
+    assert sum(models(definition(one)) for _, one in every("small")) < 160
+    assert {one.plan["data"] for _, one in every("small")} == {"sprites", "with_s"}
+
+
+def test_plans_of_drawn_data_are_accepted():
+    for made in ("table1", "extra-factor"):
+        plan = make_plan(**pool("gpu", made).slices[0].plan)[0]
+        assert plan.latents in (5, 6)
+
+
+def test_s_is_taken_from_the_restart_of_lowest_mig_that_is_not_pruned(tmp_path, monkeypatch):
+    """The whole way: models trained, s left in 16 bits, data made from it twice alike."""
+    import unbraid as ub
+    from unbraid.analysis.perturbation import least_noisy
+    from unbraid.scoring import counted
+
+    base = {"image_size": 16, "x": 6, "y": 5, "scale": 1}
+    run = ub.train("sprites", ["beta_vae:beta=1,2", "ae"], data_options=base, seeds=3, steps=30,
+                   network="mlp", network_options={"hidden": 8}, latents=2, batch_size=8,
+                   learning_rate=1e-3, quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
+    scores = run.score("mig", quiet=True).reset_index()
+    members = [one.id for one in run.folder.plan.members if one.hyper.get("beta") == 2]
+    active = dict.fromkeys(range(9), 2) | {members[0]: 0}
+    monkeypatch.setattr(counted, "active_latents", lambda folder, ids: active)
+    tensors, made = LeastNoisy("beta_vae:beta=2").take(run.folder, torch.device("cpu"))
+    mig = scores.set_index("member")["mig"]
+    assert made["member"] == min(members[1:], key=lambda one: mig[one])
+    assert made["refused"] == {str(members[0]): 0}
+    assert made["latent"] == int(np.argmin(made["noise_per_latent"]))
+    assert "run" not in made
+    assert tensors["s"].dtype == torch.float16
+    data = load("sprites", **base)
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+    modified = Modified("table1/x", 0.2)
+    one, other = (modified.make(data, (tensors, made), tmp_path / place) for place in ("a", "b"))
+    assert one.fingerprint() == other.fingerprint()
+    exact, _ = least_noisy.read_s(run.folder, torch.device("cpu"), made["member"], quiet=True)
+    assert one.s == pytest.approx(exact, abs=5e-3)
+    noisy = Noisy(0.2).make(data, None, tmp_path / "b")
+    assert noisy.fingerprint() != one.fingerprint()
+    assert noisy.epsilon == one.epsilon
+
+
+def test_restarts_that_are_all_pruned_leave_nothing(tmp_path, monkeypatch):
+    import unbraid as ub
+    from unbraid.scoring import counted
+
+    run = ub.train("sprites", "beta_vae:beta=1", data_options={"image_size": 16}, seeds=2, steps=2,
+                   network="mlp", network_options={"hidden": 4}, latents=3, batch_size=4,
+                   quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
+    run.score("mig", quiet=True)
+    monkeypatch.setattr(counted, "active_latents", lambda folder, ids: dict.fromkeys(ids, 1))
+    with pytest.raises(
+        InputError, match="needs a restart of beta_vae:beta=1 with 2 active latents"
+    ):
+        LeastNoisy("beta_vae:beta=1").take(run.folder, torch.device("cpu"))
