@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import unbraid as ub
+from unbraid.analysis.distances.learnt import learnt_distances
 from unbraid.analysis.distances.perceived_distances import Distances, perceived_distances
 from unbraid.data.dataset import Dataset
 from unbraid.report.distances.context import importance_sentence, order_sentence, write_distances
@@ -169,3 +170,20 @@ def test_files_of_one_name_get_pages_of_their_own(tmp_path, monkeypatch):
         pages.add(ub.distances(f"{place}/data.npz", pairs=10, quiet=True).page)
     assert len(pages) == 3
     assert all(page.parent.name.startswith("data-npz-mse-") for page in pages)
+
+
+def test_all_models_of_a_run_stand_in_a_table(tmp_path: Path) -> None:
+    run = small_train(tmp_path / "run")
+    found = perceived_distances(run.dataset, run=run.folder, member=0)
+    every = learnt_distances(run.folder)
+    every.insert(1, "model", [run.folder.plan.members[one].label() for one in every["member"]])
+    path = write_distances(
+        found, run.dataset, tmp_path / "page", "unbraid distances it", (), "A sentence.", every
+    )
+    page = Page(path)
+    assert_sound(page, "distances")
+    assert page.headings == [1, 2, 2, 2, 2, 2, 2]
+    text = path.read_text()
+    assert "<strong>A sentence.</strong>" in text
+    assert all(label in text for label in every["model"])
+    assert (path.parent / "members.csv").is_file()
