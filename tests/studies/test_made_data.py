@@ -168,6 +168,17 @@ def test_what_is_lost_or_damaged_is_told(done: Results, tmp_path: Path, damage: 
     assert "source.safetensors" in ended.waiting["second/moved"]
 
 
+def test_without_the_first_table_the_second_can_still_be_read(done: Results, tmp_path: Path):
+    import shutil
+
+    results = Results(done.study, "small", tmp_path / "r")
+    shutil.copytree(done.folder / "small", results.folder / "small")
+    results.path(*results.part(SOURCE)).unlink()
+    assert Results(done.study, "small", results.folder).table()["data"].nunique() == 1
+    with pytest.raises(InputError, match="slice must be made before what needs it"):
+        results.left(SOURCE)
+
+
 def test_leavings_of_another_rule_are_refused(done: Results):
     newer = study(done.study.folder, MeanCode(version=2))
     with pytest.raises(InputError, match="what another slice leaves"):

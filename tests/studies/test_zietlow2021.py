@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -250,13 +251,13 @@ def test_findings_can_be_shown(name):
 
 
 @pytest.mark.slow
-def test_what_was_computed_comes_out_again():
+def test_what_was_computed_comes_out_again(tmp_path: Path):
     """Parts of computed.json made anew: the bound on some images, the four variants."""
     from unbraid.studies.zietlow2021.compute import bound, variants
     from unbraid.studies.zietlow2021.computed import computed
 
     for kept in computed()["bounds"]:
-        again = bound(kept["epsilon"], 4096)
+        again = bound(kept["epsilon"], tmp_path, 4096)
         assert again["largest"] <= kept["largest"] <= kept["epsilon"]
         assert again["other_factors"] == 0
     for kept, again in zip(computed()["variants"], variants(), strict=True):
@@ -265,12 +266,12 @@ def test_what_was_computed_comes_out_again():
 
 
 @pytest.mark.slow
-def test_no_value_of_any_image_of_dsprites_changes_by_more_than_epsilon():
+def test_no_value_of_any_image_of_dsprites_changes_by_more_than_epsilon(tmp_path: Path):
     """All 737,280 images at three ε, in the numbers that networks see: minutes on two cores."""
     from unbraid.studies.zietlow2021.compute import BOUNDS, bound
 
     for epsilon in BOUNDS:
-        found = bound(epsilon)
+        found = bound(epsilon, tmp_path)
         assert found["images"] == 737_280
         assert epsilon - 1e-6 < found["largest"] <= epsilon
         assert found["other_factors"] == 0

@@ -146,6 +146,8 @@ class Results:
         Refused where it left nothing, or is not what it would leave today.
         """
         pool, one = self.part(name)
+        if not self.done(pool, one):
+            raise invalid("slice", "must be made before what needs it", name)
         path, why = self.left_path(pool, one), self.about(pool, one).get("left_nothing")
         if why:
             raise invalid("slice", "must leave something for others", name, why)
@@ -225,7 +227,7 @@ class Results:
             named = ", ".join(other) or "format"
             return self._of_another_version(path, f"another {named}", about)
         after = one.made.after if one.made else ""
-        if after and self.left_path(*self.part(after)).is_file():
+        if after and self.done(*self.part(after)) and self.left_path(*self.part(after)).is_file():
             if about.get("made_from") != digest(self.left(after)[1]):
                 return self._of_another_version(path, f"data from another {after}", about)
         return None

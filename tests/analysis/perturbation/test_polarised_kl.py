@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbraid.analysis.perturbation.information_level import information_levels
@@ -20,6 +20,7 @@ def exact(mean, variance):
     return 0.5 * (mean**2 + variance - np.log(variance) - 1).mean(axis=0)
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.lists(NUMBERS, min_size=1, max_size=5), st.integers(0, 3), st.integers(0, 10))
 def test_it_is_equation_4_less_the_constant(noise, passive, seed):
     chance = np.random.default_rng(seed)

@@ -10,7 +10,6 @@ parts of it again.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from datetime import UTC, datetime
 from itertools import product
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from unbraid.core.files import make_folder, remove_folder
 from unbraid.core.store import write_json
 from unbraid.studies.zietlow2021.computed import FILE
 
@@ -28,11 +28,12 @@ TOY_SEED, TOY_RESTARTS = 1_000, 6
 """Others than the gallery's, at which the toy was set up."""
 
 
-def bound(epsilon: float, images: int | None = None) -> dict[str, Any]:
+def bound(epsilon: float, folder: Path, images: int | None = None) -> dict[str, Any]:
     """The largest change of a value over *images* of dSprites, by default all, and how many of
     them have other factors.
 
-    s is the place along the diagonal: the bound holds whatever moves the pattern.
+    s is the place along the diagonal: the bound holds whatever moves the pattern. The data lie in
+    *folder* meanwhile.
     """
     from unbraid.analysis.perturbation.effect import max_norm
     from unbraid.data import load
@@ -43,11 +44,13 @@ def bound(epsilon: float, images: int | None = None) -> dict[str, Any]:
     base = load("dsprites")
     factors = base.factors(np.arange(len(base)))
     s, _, _ = standardised(factors[:, -2:].sum(axis=1))
-    with tempfile.TemporaryDirectory() as folder:
-        write_by_pattern(Path(folder), base, s, epsilon=epsilon, provenance={"latent": "x + y"})
-        data = Perturbed(folder, base)
-        largest, among = max_norm(data, images or len(base))
-        other = int((data.factors(np.arange(len(base))) != factors).any(axis=1).sum())
+    place = folder / f"bound-{epsilon:g}"
+    make_folder(place)
+    write_by_pattern(place, base, s, epsilon=epsilon, provenance={"latent": "x + y"})
+    data = Perturbed(place, base)
+    largest, among = max_norm(data, images or len(base))
+    other = int((data.factors(np.arange(len(base))) != factors).any(axis=1).sum())
+    remove_folder(place)
     return {"epsilon": epsilon, "images": among, "largest": largest, "other_factors": other}
 
 
@@ -95,7 +98,7 @@ def main() -> None:
     """Compute all of it and write the file."""
     began = time.monotonic()
     found = {
-        "bounds": [bound(epsilon) for epsilon in BOUNDS],
+        "bounds": [bound(epsilon, Path(".computing")) for epsilon in BOUNDS],
         "variants": variants(),
         "toy": toy(),
         "made": {"numpy": np.__version__, "date": datetime.now(UTC).date().isoformat()},
