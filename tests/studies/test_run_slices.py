@@ -24,10 +24,10 @@ from unbraid.core.errors import DamagedFileError, StoppedError, UnbraidError
 from unbraid.population.devices import usual_precision
 from unbraid.studies import run_slices as running
 from unbraid.studies.pace import Pace
-from unbraid.studies.pool import Pool
+from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import Results
 from unbraid.studies.run_slices import Ended, run_slices
-from unbraid.studies.slice_work import SliceWork
+from unbraid.studies.slice_work import SliceWork, device_name
 from unbraid.studies.standing import standing
 from unbraid.studies.study import Study
 
@@ -357,3 +357,25 @@ def test_diverged_models_keep_their_rows(toy: Study, tmp_path: Path):
     table = results.table()
     assert table["status"].tolist() == ["diverged"] * 2
     assert table[["mig", "elbo"]].isna().to_numpy().all()
+
+
+def test_a_slice_trained_and_scored_by_different_tasks_has_the_same_table(
+    results: Results, tmp_path: Path
+):
+    """As on a cluster, where scores are made on other cores than models."""
+    from unbraid.commands.on_ray import score_slice, train_slice
+
+    def made_by_tasks(pool: Pool, one: Slice) -> Results:
+        folder = str(tmp_path / "by tasks")
+        given = ("toy", "small", 0, folder, pool.name, one.name, str(tmp_path / "work"))
+        trained_on = train_slice(*given, "cpu")
+        assert trained_on == device_name(CPU)
+        score_slice(*given, False, "another device")
+        assert train_slice(*given, "cpu") is None, "it has its table"
+        return Results(results.study, "small", folder)
+
+    (part, *_) = results.slices()
+    run_slices(results, [part], CPU, quiet=True)
+    tasks = made_by_tasks(*part)
+    pd.testing.assert_frame_equal(tasks.read(*part), results.read(*part))
+    assert tasks.about(*part)["device"] == "another device"

@@ -43,8 +43,8 @@ def resume(run: RunFolder) -> subprocess.Popen[str]:
     return start("-m", "unbraid", "resume", str(run.path), *ON_RAY)
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=300)
+def ended(process: subprocess.Popen[str], seconds: float = 300) -> tuple[int, str]:
+    out, err = process.communicate(timeout=seconds)
     return process.returncode, out + err
 
 
@@ -123,7 +123,7 @@ def test_what_goes_wrong_in_a_task_is_told(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3200)
 @needs_ray
 def test_a_study_on_ray_makes_the_tables_of_one_without(tmp_path: Path):
     import pandas as pd
@@ -133,7 +133,7 @@ def test_a_study_on_ray_makes_the_tables_of_one_without(tmp_path: Path):
     tables = []
     for name, more in (("ray", ("--on", "ray")), ("here", ())):
         first = ("--slices", SLICE, "--results", str(tmp_path / name))
-        code, said = ended(start(*words, *first, *more))
+        code, said = ended(start(*words, *first, *more), 1500)
         assert code == 0, said
         (table,) = (tmp_path / name / "small").glob("*/*.parquet")
         tables.append(pd.read_parquet(table))

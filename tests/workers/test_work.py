@@ -173,3 +173,46 @@ def test_members_that_go_on_elsewhere_are_told(tmp_path: Path):
         f"members 0 to 0 were trained to step {step} on NVIDIA A100 and go on here on cpu: the same"
         " models within the tolerances of docs/limits.md, not to the last bit."
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_eight_workers_through_everything(hosts: Hosts, tmp_path: Path, plain):
+    """Killed, stopped for longer than their leases and continued, with clocks that disagree, two of
+    them with the same process number: every chunk ends with the bits of a plain run.
+    """
+    run = make_run(tmp_path / "run", seeds=40, steps=150)
+    words = ("work", str(run.path), "--device", "cpu", "--lease-seconds", "3")
+    machines = [f"host-{place}" for place in range(8)]
+    processes = {
+        machine: hosts.start(
+            *words,
+            said=tmp_path / f"{machine}.txt",
+            slow=0.01,
+            machine=machine,
+            process=4711 if place < 2 else 5000 + place,
+            hours=1000.0 * (place - 4),
+        )
+        for place, machine in enumerate(machines)
+    }
+
+    def hosts_at_work() -> set[str]:
+        return {str(one.get("host")) for one in holders(run).values()}
+
+    until(lambda: hosts_at_work() >= set(machines), "all of them work")
+    killed, asleep, stopped = machines[2:4], machines[4:6], machines[6]
+    for machine in killed:
+        os.kill(processes[machine], signal.SIGKILL)
+    for machine in asleep:
+        os.kill(processes[machine], signal.SIGSTOP)
+    os.kill(processes[stopped], signal.SIGTERM)
+    time.sleep(4.5)
+    until(lambda: not hosts_at_work() & {*killed, *asleep}, "their chunks are taken over")
+    for machine in asleep:
+        os.kill(processes[machine], signal.SIGCONT)
+    codes = {machine: hosts.end(process) for machine, process in processes.items()}
+    said = {machine: (tmp_path / f"{machine}.txt").read_text() for machine in machines}
+    assert codes == dict.fromkeys(machines, 0) | dict.fromkeys(killed, -9) | {stopped: 130}, said
+    assert all("was taken over by another process" in said[machine] for machine in asleep)
+    assert digests(run.path) == plain(40, 150)
+    assert not [*run.path.rglob("*lease*"), *run.path.rglob("*.part")]

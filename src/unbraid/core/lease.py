@@ -45,7 +45,7 @@ from unbraid.core.failpoints import failpoint
 SUFFIX = ".lease"
 SECONDS = 60.0
 """After so long without a sign of life a lease is anybody's, unless its holder promised less."""
-_BEATS = 6
+BEATS = 6
 """How often a holder shows that it lives in the time that it promised."""
 _GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, *((errno.EACCES,) if os.name == "nt" else ()))
@@ -456,7 +456,7 @@ class _Heart:
     def keep(self, lease: Lease) -> None:
         """Beat for *lease* until it is lost or given back."""
         with self._turn:
-            self._due[lease] = time.monotonic() + lease.seconds / _BEATS
+            self._due[lease] = time.monotonic() + lease.seconds / BEATS
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="unbraid-beat", daemon=True)
                 self._thread.start()
@@ -480,7 +480,7 @@ class _Heart:
                     self._turn.wait(timeout=min(self._due.values()) - now)
                     continue
                 for one in due:
-                    self._due[one] = now + one.seconds / _BEATS
+                    self._due[one] = now + one.seconds / BEATS
             for one in due:
                 with contextlib.suppress(Exception):
                     one.beat()

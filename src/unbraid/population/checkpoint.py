@@ -176,6 +176,18 @@ class Checkpoints:
             self._keep(1 if isinstance(found, Trained) else _KEPT)  # a kill may have left more
         return found
 
+    def sole(self, width: int | None = None) -> State | Trained | None:
+        """What the only file holds, where it is whole; nothing is changed, and nothing said of any
+        other case.
+        """
+        files = self.files()
+        if len(files) != 1:
+            return None
+        try:
+            return self._read(*files[0], torch.device("cpu"), width)
+        except (DamagedFileError, FileNotFoundError):
+            return None
+
     def newest(self) -> Trained:
         """The newest results; damage is an error that names the remedy."""
         files = self.files()

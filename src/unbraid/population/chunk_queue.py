@@ -30,6 +30,8 @@ Chunk = tuple[Member, ...]
 FAILED = ".failed.json"
 """What a chunk is called that could not be trained (population/failures.py)."""
 _LOOK_SECONDS = 1.0
+"""So old may be what was seen of the folder, where nobody else trains."""
+PAUSE_SECONDS = 5.0
 """How often a worker without a chunk looks for one."""
 _FIRST_LOOK_SECONDS = 0.05
 """After so long it looks for the first time; each time it waits twice as long."""
@@ -55,27 +57,50 @@ class ChunkQueue:
         reads: bool = True,
         seconds: float = leases.SECONDS,
         found: Callable[[Chunk], None] = lambda chunk: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """*only* the chunks of these first members; a holder that shows no sign of life for
         *seconds* is gone. What was trained before is *read*, and trained again where it is damaged.
         Called with each chunk that another process is *found* to have trained.
         """
         self._run, self._stop, self._seconds, self._found = run, stop, seconds, found
-        self._watch, self._turn = Watch(), threading.Condition()
+        self._clock, self._watch, self._turn = clock, Watch(clock), threading.Condition()
         chosen = (one for one in run.chunks() if only is None or one[0].id in only)
         self._left = {one[0].id: one for one in chosen}
         self._held: set[int] = set()
         self._plan = run.plan_state()
         self._to_read: set[int] | None = None if reads else set()
+        self._unread: list[Chunk] = []
         self._steps: dict[str, int] = {}
         self._leases: set[str] = set()
         self._failures: set[str] = set()
-        self._looked_at = -math.inf
+        self._looked_at = self._asked_at = -math.inf
         self._known_failures: set[str] | None = None
         self.failed: dict[int, Chunk] = {}
         """Chunks that could not be trained, here or elsewhere, since this process began."""
         self.curves: dict[int, Curves] = {}
         """Of chunks that this process has trained, or read and found done, by first member."""
+
+    def next_trained(self) -> Chunk | None:
+        """A chunk that was trained before, to be read without holding it; None after the last."""
+        with self._turn:
+            if self._to_read is None and not self._stop.is_set():
+                self._look(list(self._left.values()))
+            if self._stop.is_set() or not self._unread:
+                return None
+            chunk = self._unread.pop()
+            self._held.add(chunk[0].id)
+            return chunk
+
+    def read(self, chunk: Chunk, curves: Curves | None) -> None:
+        """A chunk that was trained before is whole; without *curves* it has to be looked into by
+        whoever holds it.
+        """
+        with self._turn:
+            self._held.discard(chunk[0].id)
+            if curves is not None:
+                self.curves[chunk[0].id] = curves
+                self._left.pop(chunk[0].id, None)
 
     def next(self, about: dict[str, Any]) -> Taken | None:
         """A chunk for a worker that tells *about* itself; None where nothing is left to do, or at a
@@ -88,14 +113,25 @@ class ChunkQueue:
                     return taken
                 if self._left:
                     self._turn.wait(pause)
-                    pause = min(2 * pause, _LOOK_SECONDS)
+                    pause = min(2 * pause, PAUSE_SECONDS, self._seconds / leases.BEATS)
             self._turn.notify_all()
         return None
 
-    def done(self, taken: Taken, curves: Curves) -> None:
+    def next_now(self, about: dict[str, Any]) -> Taken | None:
+        """The same without waiting: None where nothing can be had now."""
+        with self._turn:
+            return self._take(about)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left that this process would train."""
+        return not self._left
+
+    def done(self, taken: Taken, curves: Curves | None = None) -> None:
         """Results of a chunk are on disk."""
         with self._turn:
-            self.curves[taken.chunk[0].id] = curves
+            if curves is not None:
+                self.curves[taken.chunk[0].id] = curves
             self._left.pop(taken.chunk[0].id, None)
             self._end(taken)
 
@@ -126,16 +162,24 @@ class ChunkQueue:
         open_ones = [one for one in free if self._place(one).name not in self._leases]
         if len(open_ones) < len(free):
             random.shuffle(open_ones)  # or all would try the same one
-        for chunk in [*open_ones, *(one for one in free if one not in open_ones)]:
+        for chunk in [*open_ones, *self._held_elsewhere(free)]:
             if (taken := self._lease(chunk, about)) is not None:
                 return taken
         return None
+
+    def _held_elsewhere(self, free: list[Chunk]) -> list[Chunk]:
+        """Chunks whose holder may be gone: looked at as often as a holder shows that it lives."""
+        now = self._clock()
+        if now - self._asked_at < self._seconds / leases.BEATS:
+            return []
+        self._asked_at = now
+        return [one for one in free if self._place(one).name in self._leases]
 
     def _look(self, free: list[Chunk]) -> None:
         """See how far chunks are and which are held; what is seen may be some moments old, since
         leases and checkpoints are asked before anything is done.
         """
-        now = time.monotonic()
+        now = self._clock()
         if now - self._looked_at < _LOOK_SECONDS and not self._leases:
             return
         check_still_there(self._run.path)
@@ -149,7 +193,8 @@ class ChunkQueue:
         self._failures = failures - self._known_failures
         self._known_failures &= failures
         if self._to_read is None:
-            self._to_read = {one[0].id for one in free if self._is_trained(one)}
+            self._unread = [one for one in reversed(free) if self._is_trained(one)]
+            self._to_read = {one[0].id for one in self._unread}
 
     def _is_trained(self, chunk: Chunk) -> bool:
         return self._steps.get(chunk_name(chunk), -1) >= self._run.plan.steps

@@ -319,6 +319,8 @@ class _Training:
     def _work(self, queue: ChunkQueue) -> None:
         """Train chunk after chunk."""
         device = self._worker.device
+        while (chunk := queue.next_trained()) is not None:
+            self._read_trained(chunk, queue)
         about = {"device": device_type(device), "step": 0, "rate": 0.0}
         while (taken := queue.next(about)) is not None:
             try:
@@ -329,6 +331,7 @@ class _Training:
                 queue.back(taken)
             except Exception as error:
                 with suppress(UnbraidError):
+                    check_still_there(self.run.path)
                     write_failure(self.run.checkpoint_folder, taken.chunk, error)
                 if self._keep_going:
                     queue.fail(taken)
@@ -338,6 +341,15 @@ class _Training:
             except BaseException:
                 self.disk.submit(queue.back, taken)
                 raise
+
+    def _read_trained(self, chunk: Chunk, queue: ChunkQueue) -> None:
+        """Take results that are whole as they are; anything else is for who holds the chunk."""
+        found = self.run.checkpoints(chunk).sole(self.run.width(chunk))
+        if found is None or not self.run.is_over(found):
+            return queue.read(chunk, None)
+        self.progress(self.run.plan.steps * len(chunk), True)
+        self.in_background.append(self.disk.submit(self._chunk_done, chunk).result)
+        queue.read(chunk, _curves(found))
 
     def _train(self, taken: Taken, queue: ChunkQueue) -> None:
         """Train one chunk from its newest good checkpoint to the end, or to a stop."""

@@ -10,6 +10,7 @@ labels. A search whose best score stays below 0.1 has failed.
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from unbraid.codes.codes import recorded_sample
 from unbraid.codes.encode import encode_run
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.failpoints import failpoint
+from unbraid.core.files import only_one
 from unbraid.core.records import build_object, from_record
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.metrics._posterior import kl_per_latent
@@ -128,6 +130,7 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         values=np.ascontiguousarray(mean[:, active], dtype=np.float32),
         active_nats=float(active_nats),
     )
-    made.save(path, run.plan.digest())
+    with only_one(search.path, patience=math.inf):
+        made.save(path, run.plan.digest())
     failpoint("labels.stored")
     return made

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The array script of the docs, with jobs that are preempted, signalled and killed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from .runs import digests, holders, make_run, until
+from .stand_in_slurm import StandIn
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm.sh"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_array_of_jobs_trains_a_run(tmp_path: Path, plain):
+    if sys.platform == "win32":
+        pytest.skip("needs bash")
+    run = make_run(tmp_path / "run", seeds=8, steps=600, checkpoint_seconds=1e6)
+    script = tmp_path / "slurm.sh"
+    script.write_text(SCRIPT.read_text().replace("--array=0-7", "--array=0-2"))
+    slurm = StandIn(script, tmp_path, str(run.path))
+    assert slurm.options["signal"] == "B:USR1@120"
+    assert "requeue" in slurm.options
+    for number in slurm.numbers:
+        slurm.begin(number)
+    until(lambda: len({one.get("process") for one in holders(run).values()}) == 3, "all work")
+    slurm.preempt(0, signal.SIGUSR1)
+    slurm.preempt(1, signal.SIGTERM)
+    slurm.kill(2)
+    slurm.run(240)
+    assert sorted(slurm.codes) == [(0, 0), (0, 130), (1, 0), (1, 130), (2, -9), (2, 0)]
+    for number in (0, 1):
+        said = (tmp_path / f"slurm-{number}.out").read_text()
+        assert f"stopped; everything so far is in {run.path}" in said or "Go on with" in said
+    assert digests(run.path) == plain(8, 600, checkpoint_seconds=1e6)
+
+
+def test_an_array_says_for_how_many_it_is(monkeypatch: pytest.MonkeyPatch):
+    from unbraid.population.train import array_tasks
+
+    monkeypatch.delenv("SLURM_ARRAY_TASK_COUNT", raising=False)
+    assert array_tasks() == 1
+    for told, count in (("8", 8), ("0", 1), ("many", 1), ("", 1)):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", told)
+        assert array_tasks() == count
