@@ -108,7 +108,9 @@ class Drawing:
 
 
 def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
-    """Running totals of the weights that the plan's rule gives the images; None without a rule."""
-    return (
-        torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
-    )
+    """Running totals of the weights that the plan's rule and the data's split give the images; None
+    where training draws from all alike.
+    """
+    if not plan.where and dataset.training_indices is None:
+        return None
+    return torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device)

@@ -57,7 +57,9 @@ def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
         complete = np.array_equal(
             dataset.factors(every), np.stack(np.unravel_index(every, sizes), axis=-1)
         )
-    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, len(dataset))
+    training = dataset.training_indices
+    size = len(dataset) if training is None else len(training)
+    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, size)
 
 
 def refusals(

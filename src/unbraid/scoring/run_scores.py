@@ -310,7 +310,8 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
     kind, store, dataset = needs(task.metric), CodeStore(run), run.dataset
     # Noise that is drawn once leaves chance where no image is left out.
     noisy = kind == "elbo" or (task.representation == "sampled" and kind != "posterior")
-    grid = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset) and not noisy
+    whole = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset)
+    grid = whole and dataset.scoring_indices is None and not noisy
     found = []
     for member in task.members:
         codes = store.load(member)
