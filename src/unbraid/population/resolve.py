@@ -32,7 +32,7 @@ from unbraid.objectives.supervision.supervision import Supervision
 CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
     "seeds steps batch_size learning_rate latents network likelihood precision where prior"
-    " supervision standardise convention code_samples checkpoint_seconds out device score"
+    " supervision standardise convention amsgrad code_samples checkpoint_seconds out device score"
     " keep_optimiser".split()
 )
 """What any objective can be trained with (`unbraid train`, a test looks), for telling a misspelt
@@ -58,8 +58,8 @@ def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
             dataset.factors(every), np.stack(np.unravel_index(every, sizes), axis=-1)
         )
     training = dataset.training_indices
-    size = len(dataset) if training is None else len(training)
-    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, size)
+    count = len(dataset) if training is None else len(training)
+    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, count)
 
 
 def refusals(

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from unbraid.population.adam import Adam
 
-STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
+STORED = tuple(item.name for item in fields(Adam) if not item.metadata)
 """Tensors of an optimiser group that a file holds."""
+OPTIONAL = tuple(item.name for item in fields(Adam) if "optional" in item.metadata)
+"""Those that it holds of some optimisers."""
 
 
 @dataclass
@@ -52,7 +54,8 @@ class State:
         if self.memory.shape[1]:
             named["memory"] = self.memory
         for group, adam in zip(_groups(len(self.auxiliary)), self.optimisers, strict=True):
-            named |= {f"{group}.{name}": getattr(adam, name) for name in STORED}
+            held = {name: getattr(adam, name) for name in (*STORED, *OPTIONAL)}
+            named |= {f"{group}.{name}": one for name, one in held.items() if one is not None}
         return named
 
     @property
@@ -66,7 +69,10 @@ class State:
         on_device = {name: tensor.to(device) for name, tensor in named.items()}
         count = sum(name.endswith(".weights") for name in on_device)
         model, *auxiliary = (
-            Adam(**{name: on_device[f"{group}.{name}"] for name in STORED})
+            Adam(
+                **{name: on_device[f"{group}.{name}"] for name in STORED},
+                **{name: on_device.get(f"{group}.{name}") for name in OPTIONAL},
+            )
             for group in _groups(count - 1)
         )
         rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}

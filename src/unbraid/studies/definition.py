@@ -28,6 +28,8 @@ from unbraid.scoring.metric_names import base, metric_names, revision
 from unbraid.studies.pool import Slice
 
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
+_LATER = ("amsgrad",)
+"""Settings that came after the first tables were made: told where they are not as usual."""
 _MERGED = ("hyper", "network_options", "prior_options")
 """Told with the objectives, network and priors that they go to."""
 
@@ -58,7 +60,8 @@ def definition(one: Slice) -> dict[str, Any]:
         "learning_rate": read_rates(plain(plan["learning_rate"]), problems),
         "precision": one.plan.get("precision", "auto"),
     }
-    for name in _MERGED:
+    usual = [name for name in _LATER if plan[name] == parameters[name].default]
+    for name in (*_MERGED, *usual):
         del plan[name]
     measured = {
         "metrics": {
