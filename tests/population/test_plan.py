@@ -168,7 +168,8 @@ def test_every_problem_is_reported_at_once_and_in_full():
             {"network": "mlp", "network_options": {"hiden": 8}},
             (
                 "mlp option 'hiden' is unknown; did you mean 'hidden'? "
-                "Known: activation, decoder_layers, encoder_layers, hidden, scale."
+                "Known: activation, decoder_layers, decoder_scale, encoder_layers, hidden, scale,"
+                " start."
             ),
         ),
         ({"network_options": {"hidden": 8}}, "network conv_burgess has no options; got 'hidden'."),
