@@ -25,6 +25,7 @@ from unbraid.population.resolve import (
 )
 from unbraid.population.seeds_and_rates import read_rates, read_seeds
 from unbraid.scoring.metric_names import base, metric_names, revision
+from unbraid.studies.measures import check_measures
 from unbraid.studies.pool import Slice
 
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
@@ -63,7 +64,7 @@ def definition(one: Slice) -> dict[str, Any]:
     usual = [name for name in _LATER if plan[name] == parameters[name].default]
     for name in (*_MERGED, *usual):
         del plan[name]
-    measured = {
+    measured: dict[str, Any] = {
         "metrics": {
             name: revision(name) for name in scored(one, problems) if base(name) in METRICS
         },
@@ -71,6 +72,9 @@ def definition(one: Slice) -> dict[str, Any]:
         "stages": list(one.stages),
         "by_latent": one.latents,
     }
+    check_measures(one.measures, problems)
+    if one.measures:  # later than the first tables
+        measured["measures"] = list(one.measures)
     problems.raise_if_any()
     return json.loads(json.dumps(plan | measured))
 

@@ -36,6 +36,8 @@ class Slice:
     """Steps before the last at which the models are scored as well."""
     latents: bool = False
     """Whether KL and information of every latent are kept."""
+    measures: tuple[str, ...] = ()
+    """What else is kept of the models (`studies/measures.py`)."""
 
 
 @dataclass(frozen=True)

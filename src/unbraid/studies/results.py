@@ -7,7 +7,7 @@ A row is a model at a stage of its training. Columns: `pool`, `slice`, `data`, `
 on mean codes under the metric's name, on sampled codes as `<metric>_sampled`, further numbers of
 its result as `<metric>.<field>`. Of slices that ask for it: `kl_by_latent` (nats), `information`
 (factors x latents, row by row: mutual information of mean codes as a share of the factor's entropy)
-and `factors` (their names). Scores of diverged models are NaN.
+and `factors` (their names); what `measures` are asked for. Scores of diverged models are NaN.
 
 Each file says what it was made from and by: the slice's definition, versions, device, precision,
 date, seconds. A table of another definition than today's is refused, never removed.
@@ -24,6 +24,7 @@ from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems,
 from unbraid.core.store import read_about_table, read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.studies.definition import definition
+from unbraid.studies.measures import LISTS
 from unbraid.studies.pool import Pool, Scale, Slice, check_pools
 from unbraid.studies.study import Study
 
@@ -219,7 +220,7 @@ def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     names = ordered({*ABOUT_THE_MODEL, *(name for table in tables for name in table.columns)})
     columns: dict[str, list[Any]] = {}
     for name in names:
-        empty = None if name in BY_LATENT else float("nan")
+        empty = None if name in (*BY_LATENT, *LISTS) else float("nan")
         columns[name] = [
             value
             for table in tables

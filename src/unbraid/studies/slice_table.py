@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,9 +30,10 @@ def slice_table(
     pool: str,
     name: str,
     by_latent: bool,
+    more: Mapping[str, list[Any]] | None = None,
 ) -> pd.DataFrame:
     """A row for each model of *run*: what it is, its *scores*, and where asked KL and information
-    of its latents.
+    of its latents; *more* are columns as they are.
 
     *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
     on sampled ones.
@@ -52,6 +54,7 @@ def slice_table(
     if by_latent:
         healthy = [row["status"] == "trained" for row in rows]
         columns |= _by_latent(run, healthy)
+    columns |= more or {}
     return pd.DataFrame({name: columns[name] for name in ordered(columns)})
 
 

@@ -53,6 +53,7 @@ from unbraid.studies.definition import (
     scored,
     scored_sampled,
 )
+from unbraid.studies.measures import measured
 from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import COLUMN_KINDS, Results, stacked
 from unbraid.studies.slice_table import slice_table
@@ -254,6 +255,7 @@ class SliceWork:
                 pool=self.pool.name,
                 name=self.slice.name,
                 by_latent=self.slice.latents,
+                more=measured(self.run, self.slice.measures, self.device),
             )
             write_table(self._stage_file(steps), table)
             failpoint("slice.scored")
