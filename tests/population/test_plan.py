@@ -310,6 +310,8 @@ def test_the_digest_covers_every_field():
         "made_with": {},
         "format": 3,
         "standardise": {"mean": [0.5], "std": [0.5]},
+        "full_batch": True,
+        "amsgrad": True,
         "members": (dataclasses.replace(member, seed=1),),
     }
     assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, (

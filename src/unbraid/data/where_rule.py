@@ -243,7 +243,7 @@ def count_images(rule: str, dataset: Dataset) -> int:
     return int(np.count_nonzero(_weights(rule, dataset)))
 
 
-def cumulative_weights(rule: str, dataset: Dataset) -> NDArray[np.int64]:
+def cumulative_weights(rule: str | None, dataset: Dataset) -> NDArray[np.int64]:
     """Running totals of the weights that *rule* gives the images of *dataset*, scaled to `TOTAL`:
     int64 `(n,)`.
 
@@ -258,10 +258,10 @@ def cumulative_weights(rule: str, dataset: Dataset) -> NDArray[np.int64]:
     return np.floor(running / running[-1] * 2.0**53).astype(np.int64) << 9
 
 
-def _weights(rule: str, dataset: Dataset) -> NDArray[np.float64]:
+def _weights(rule: str | None, dataset: Dataset) -> NDArray[np.float64]:
     """The weight of every image: by *rule*, and 0 outside the data's training split."""
     weights = np.ones(len(dataset))
-    if rule:
+    if rule is not None:
         weights = SamplingRule(rule, dataset).weights(dataset.factors(np.arange(len(dataset))))
     training = dataset.training_indices
     if training is None:

@@ -116,4 +116,4 @@ def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None
     """
     if not plan.where and dataset.training_indices is None:
         return None
-    return torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device)
+    return torch.from_numpy(cumulative_weights(plan.where or None, dataset)).to(device)
