@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pandas as pd
 
-Form = Literal["matrix", "lines", "points", "violins", "bars"]
+Form = Literal["matrix", "lines", "points", "violins", "bars", "images"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class Estimate:
 class Exhibit:
     """A figure as data, in the form the paper gave it; pages and documents draw it.
 
-    *table* has, for a matrix, a row and a column for each of its own and numbers in its cells;
+    *table* has, for a matrix, a row and a column for each of its own and numbers in its cells; for
+    images the same with pictures in them: uint8 `(height, width)` or with channels behind, or
+    densities `(height, width)`, None for no picture;
     for every other form columns `x`, `y` and `group`, and where there are intervals `low` and
     `high`. Groups `a, b` and `a, c` share a colour; one called `paper` is grey.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exhibits of findings as SVG, in the five forms they have: `draw`."""
+"""Exhibits of findings as SVG, in the six forms they have: `draw`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from unbraid.report.study.matrix import draw_matrix
+from unbraid.report.study.pictures import draw_images
 from unbraid.report.study.svg import (
     INK,
     LINE,
@@ -50,6 +51,8 @@ def draw(exhibit: Exhibit, width: float = WIDE) -> str:
     """*exhibit* as a whole SVG of *width* pixels; a matrix with many columns is wider."""
     if exhibit.form == "matrix":
         return draw_matrix(exhibit, width)
+    if exhibit.form == "images":
+        return draw_images(exhibit, width)
     table = _finite(exhibit)
     if table.empty:
         words = element("text", "There is nothing to draw.", x=0, y=SIZE, fill=MUTED)
