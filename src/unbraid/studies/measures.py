@@ -2,16 +2,16 @@
 """What a slice keeps of its models beside scores: columns of its table, asked for by name.
 
 - `settings`: hyperparameters, prior and its options, as `beta`, `prior`, `prior_df`, ...
-- `class_sizes`: mean |z| of each latent by the value of the first factor, row by row (list); NaN
-  for a value that the codes have not.
+- `class_sizes`: mean |z| of each latent by the value of the first factor, row by row (list), NaN
+  for a value that the codes have not; and the number of values (`classes`).
 - `aggregate`: of q(z) beside the prior, KL(p || q) in nats (`aggregate.kl`), the posteriors' mean
   standard deviation (`aggregate.width`), for a prior of clusters the share of latents nearest to
   the cluster of their own group by the first factor (`aggregate.kept`), and with two latents q(z)
   from -2 to 2 on 41 x 41 points, row by row along the first latent (`aggregate.density`, list).
 - `log_likelihood:samples=500,images=200`: log p(x) by importance sampling, nats an image.
 - `traversals:latents=6,frames=9`: images along the latents that move most, for the first seed of the
-  slice alone: pixels 0 to 255, latent by latent and frame by frame (`traversals`, list), and which
-  latents they are (`traversed`, list).
+  slice alone: pixels 0 to 255, latent by latent and frame by frame (`traversals`, list), which
+  latents they are (`traversed`, list) and how many frames each has (`traversal_frames`).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _class_sizes(run: RunFolder, member: int, device: torch.device) -> Measured:
     found = class_sparsity(codes.mean, codes.factors[:, :1])
     size = np.full((run.dataset.factor_sizes[0], codes.mean.shape[1]), np.nan)
     size[[value for _, value in found.classes]] = found.size
-    return {"class_sizes": size.ravel().tolist()}
+    return {"class_sizes": size.ravel().tolist(), "classes": float(len(size))}
 
 
 def _aggregate(run: RunFolder, member: int, device: torch.device) -> Measured:
@@ -187,6 +187,7 @@ def _traversals(
     return {
         "traversals": np.concatenate(pixels).astype(np.int64).tolist(),
         "traversed": moving.tolist(),
+        "traversal_frames": float(frames),
     }
 
 
