@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pinwheel of Mathieu et al. asks of training: AMSGrad, all points at every step, a decoder
-with a scale for each value; beside torch's own modules and optimiser.
+"""What the pinwheel of Mathieu et al. asks of training: AMSGrad, all points at every step, a
+decoder with a scale for each value; beside torch's own modules and optimiser.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ def test_amsgrad_is_torchs_and_an_unhealthy_member_keeps_every_bit():
     healthy = torch.tensor([True, False, True])
     peers = {k: start[k].clone().requires_grad_() for k in (0, 2)}
     optimisers = {
-        k: torch.optim.Adam(
-            [peers[k]], lr=float(rates[k]), betas=FAST, eps=EPSILON, amsgrad=True
-        )
+        k: torch.optim.Adam([peers[k]], lr=float(rates[k]), betas=FAST, eps=EPSILON, amsgrad=True)
         for k in peers
     }
     for step in range(12):
@@ -100,7 +98,7 @@ def test_a_step_with_all_images_takes_each_once_and_is_the_full_gradient():
 
 
 def test_steps_are_those_of_plain_torch():
-    """Encoder, decoder with two heads, ELBO, AMSGrad on all points, written with torch's modules."""
+    """Encoder, decoder with two heads, ELBO, AMSGrad on all points, written with torch alone."""
     plan, dataset = make_plan("pinwheel", "vae", data_options={"points": 25}, steps=40, **EXACT)
     training = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = training.start()
@@ -154,7 +152,8 @@ FROM_HIDDEN = {
 
 @pytest.mark.parametrize("bounded", [True, False])
 @pytest.mark.parametrize(
-    ("base", "law"), [("gaussian", torch.distributions.Normal), ("laplace", torch.distributions.Laplace)]
+    ("base", "law"),
+    [("gaussian", torch.distributions.Normal), ("laplace", torch.distributions.Laplace)],
 )
 def test_a_decoded_scale_is_the_density_of_each_value(base, law, bounded):
     found = likelihood(f"{base}:scale=decoded", bounded=bounded)

@@ -3,8 +3,8 @@
 
 `size` is the mean of |z| of each latent over the samples of a class, a row for each value of each
 factor: the figure of Mathieu et al. for classes of clothes. A row uses `(sum |z|)^2 / sum |z|^2`
-latents, 1 where one alone differs from 0 and all of them where they are equally large; the mean of a
-factor's rows says how many are in use at all. The score is the mean over rows of `1 - used by the
+latents, 1 where one alone differs from 0 and all of them where they are equally large; the mean of
+a factor's rows says how many are in use at all. The score is the mean over rows of `1 - used by the
 row / in use`, 0 at least: 0 where all classes use the same latents, near 1 where each has a few of
 its own.
 
@@ -87,9 +87,7 @@ def class_sparsity(codes: ArrayLike, factors: ArrayLike) -> ClassSparsity:
         in_use.append(whole)
     score = float(np.clip(np.mean(shares), 0.0, 1.0))
     size = np.concatenate(sizes)
-    return ClassSparsity(
-        score, float(np.mean(used)), float(np.mean(in_use)), size, tuple(classes)
-    )
+    return ClassSparsity(score, float(np.mean(used)), float(np.mean(in_use)), size, tuple(classes))
 
 
 def _used(size: NDArray[np.float64]) -> NDArray[np.float64]:

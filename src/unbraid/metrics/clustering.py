@@ -6,9 +6,9 @@ starts), and compared with its values by the adjusted Rand index: 1 where they a
 names, 0 on average for a random cut, below 0 for less. The score is the mean over factors.
 
 Traps: k-means looks for round clusters of like size in the units of the codes as they are, so a
-latent of large scale decides, and classes that touch are cut where they are not. Independent factors
-of one data set cannot all be clusters of the same codes: the score is meant for data whose factors
-are classes. The number of clusters is told, which a user would have to guess.
+latent of large scale decides, and classes that touch are cut where they are not. Independent
+factors of one data set cannot all be clusters of the same codes: the score is meant for data whose
+factors are classes. The number of clusters is told, which a user would have to guess.
 
 Not in disentanglement_lib.
 """
@@ -44,7 +44,9 @@ class Clustering:
     label="Clustering",
     needs="sample",
     family="usefulness",
-    citation=Citation("Hubert and Arabie", 1985, "Comparing partitions", "Journal of Classification"),
+    citation=Citation(
+        "Hubert and Arabie", 1985, "Comparing partitions", "Journal of Classification"
+    ),
     result=Clustering,
     least_samples=Averaged(500),
     scale=Scale("k-means measures distances between codes as they are", common=False),

@@ -13,9 +13,9 @@ The parts are estimated with one draw of z from each posterior of at most `sampl
 q(z) as the mean of the posteriors of the same rows, that of the draw's own row among them. They sum
 to `sampled_kl`, the estimate of the KL from the same draws.
 
-With another prior than N(0, I), which must then be given, the KL is measured from that: exactly where
-it knows how, else at one draw from each posterior. The third part is then how far the product of the
-latents' own laws is from the prior, and no KL of a latent by itself is told.
+With another prior than N(0, I), which must then be given, the KL is measured from that: exactly
+where it knows how, else at one draw from each posterior. The third part is then how far the product
+of the latents' own laws is from the prior, and no KL of a latent by itself is told.
 
 Traps: the parts describe those rows, not all data. The own posterior weighs 1/rows, so the mutual
 information cannot exceed log(rows), 7.6 nats for 2,000. It comes out too low once posteriors hardly

@@ -2,10 +2,11 @@
 """How a likelihood is written in a plan: BASE[+WINDOWradius][:option=value,...], such as
 `laplace+box7:scale=0.1,kappa=2`.
 
-A blur after the plus adds the overlap term. Options: `scale` (a number, `learned`, or
-`decoded`: one for each value, by the network's decoder) and `output=raw` of gaussian and laplace, `kappa` of a blur. `mse` and `bce` are read as gaussian and
-bernoulli. Every likelihood has one canonical spelling: lower case, options in the order output,
-scale, kappa, and nothing that is the default anyway.
+A blur after the plus adds the overlap term. Options: `scale` (a number, `learned`, or `decoded`:
+one for each value, by the network's decoder) and `output=raw` of gaussian and laplace, `kappa` of a
+blur. `mse` and `bce` are read as gaussian and bernoulli. Every likelihood has one canonical
+spelling: lower case, options in the order output, scale, kappa, and nothing that is the default
+anyway.
 """
 
 from __future__ import annotations

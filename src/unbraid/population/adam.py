@@ -2,9 +2,9 @@
 """Adam (Kingma and Ba 2015, algorithm 1) on rows of weights, one a member. Departs: members may be
 held still.
 
-With `largest_square` it is AMSGrad (Reddi et al. 2018) as torch has it: the square's running mean is
-replaced by the largest it has been, before its correction. No kernel knows that; a GPU does it by
-torch's operations, which take longer.
+With `largest_square` it is AMSGrad (Reddi et al. 2018) as torch has it: the square's running mean
+is replaced by the largest it has been, before its correction. No kernel knows that; a GPU does it
+by torch's operations, which take longer.
 
 The numbers of updates done are a tensor, so that a captured step counts for itself.
 """

@@ -52,7 +52,9 @@ class Drawing:
         self.seed = torch.cat([kind.seed for kind in kinds])
         self.samples = kinds[0].objective.samples
         self.paired = kinds[0].pairs is not None
-        self.every = torch.from_numpy(dataset.every_training_index()).to(device) if plan.full_batch else None
+        self.every = (
+            torch.from_numpy(dataset.every_training_index()).to(device) if plan.full_batch else None
+        )
 
     @property
     def rows(self) -> int:

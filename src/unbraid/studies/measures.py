@@ -9,8 +9,8 @@
   the cluster of their own group by the first factor (`aggregate.kept`), and with two latents q(z)
   from -2 to 2 on 41 x 41 points, row by row along the first latent (`aggregate.density`, list).
 - `log_likelihood:samples=500,images=200`: log p(x) by importance sampling, nats an image.
-- `traversals:latents=6,frames=9`: images along the latents that move most, for the first seed of the
-  slice alone: pixels 0 to 255, latent by latent and frame by frame (`traversals`, list), which
+- `traversals:latents=6,frames=9`: images along the latents that move most, for the first seed of
+  the slice alone: pixels 0 to 255, latent by latent and frame by frame (`traversals`, list), which
   latents they are (`traversed`, list) and how many frames each has (`traversal_frames`).
 """
 
@@ -177,16 +177,16 @@ def _traversals(
     if plan.members[member].seed != min(one.seed for one in plan.members):
         return {}
     codes, model = CodeStore(run).load(member), Model(run, member)
-    moving = np.argsort(-codes.mean.std(axis=0), kind="stable")[:latents]
+    moving = np.argsort(-codes.mean.std(axis=0), kind="stable")[:latents].tolist()
     pixels = []
-    for latent in moving.tolist():
+    for latent in moving:
         here = _most_used_by(codes.mean[:, latent], codes.factors)
         start = codes.mean[here][typical_image(codes.mean[here], moving)]
         along = traverse(start, latent, codes.mean[:, latent], frames, QUANTILES)
         pixels.append(model.decode(along).ravel())
     return {
         "traversals": np.concatenate(pixels).astype(np.int64).tolist(),
-        "traversed": moving.tolist(),
+        "traversed": moving,
         "traversal_frames": float(frames),
     }
 

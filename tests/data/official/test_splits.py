@@ -39,7 +39,9 @@ def test_the_real_files_at_32_pixels(shared, tmp_path, monkeypatch):
     assert dataset.options == {"resize": 32, "split": "train"}
     assert dataset.training_indices.tolist() == list(range(60_000))
     assert dataset.scoring_indices.tolist() == list(range(60_000, 70_000))
-    assert dict(dataset.about)["Split"] == "trains on the 60,000 of train, scores the 10,000 of test"
+    assert (
+        dict(dataset.about)["Split"] == "trains on the 60,000 of train, scores the 10,000 of test"
+    )
     for index in (0, 60_000, 69_999):
         image = Image.fromarray(whole.images([index])[0, ..., 0])
         scaled = np.asarray(image.resize((32, 32), Image.Resampling.LANCZOS))

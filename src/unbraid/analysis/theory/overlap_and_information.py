@@ -116,7 +116,7 @@ def _normal_overlap(means: Array, width: float) -> float:
 
 
 def _ball_overlap(means: Array, radius: float) -> float:
-    """Mean over balls of the largest share of one that lies in another: two circles' common part."""
+    """Mean over balls of the largest share of one that lies in another: what two circles share."""
     distance = np.sqrt(np.square(means[:, None] - means).sum(axis=-1))
     half = np.clip(distance / (2 * radius), 0.0, 1.0)
     share = 2 / math.pi * (np.arccos(half) - half * np.sqrt(1 - half**2))

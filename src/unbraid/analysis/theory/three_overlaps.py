@@ -4,8 +4,8 @@
 Points on a cross in the plane, and a prior that is a cross (`objectives/priors/cross.py`). With a
 weight β near 0 posteriors are narrow and share nothing: q(z) is a set of dots that no prior forms,
 and latents are a lookup table. With a large one every posterior is nearly the prior, and the point
-is forgotten. Between them neighbours share latents, q(z) takes the prior's form and points are still
-told apart.
+is forgotten. Between them neighbours share latents, q(z) takes the prior's form and points are
+still told apart.
 
 The figure in the paper is a drawing; these are models trained for it. α is 0: β alone sets the
 overlap.

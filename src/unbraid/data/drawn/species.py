@@ -3,14 +3,13 @@
 own; no paper.
 
 A world of kinds, not of independent factors. A genus has its number of petals; a species of it has
-its own size, depth of petals, eye and shade; an individual departs from its species by growth, which
-moves size, depth and eye together, at rates of the species, by light, by a turn and by a little of
-its own. So
-traits form a tree of clusters, thin and bent along growth: no trait is independent of another, and
-to ask for independent latents is to ask for what is not there.
+its own size, depth of petals, eye and shade; an individual departs from its species by growth,
+which moves size, depth and eye together, at rates of the species, by light, by a turn and by a
+little of its own. So traits form a tree of clusters, thin and bent along growth: no trait is
+independent of another, and to ask for independent latents is to ask for what is not there.
 
-Traits of a species lie on a low-discrepancy sequence (the fractional parts of multiples of powers of
-the plastic numbers), so that any number of species are well apart; `spread` scales how far
+Traits of a species lie on a low-discrepancy sequence (the fractional parts of multiples of powers
+of the plastic numbers), so that any number of species are well apart; `spread` scales how far
 individuals depart. Known factors are `genus` and `species`, the second numbered through all genera.
 """
 

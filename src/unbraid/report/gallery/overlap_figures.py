@@ -13,9 +13,7 @@ from unbraid.report.gallery.pinwheel_figures import density_figure
 def three_overlaps_panels(found: ThreeOverlaps) -> list[Panel]:
     """The prior, and q(z) of each model."""
     names = ("too little", "right", "too much")
-    return [
-        Panel("The prior p(z)", density_figure(found.prior, found.line), "A cross.")
-    ] + [
+    return [Panel("The prior p(z)", density_figure(found.prior, found.line), "A cross.")] + [
         Panel(
             f"β = {one.beta:g}: {name}",
             density_figure(one.density, found.line),
@@ -37,7 +35,7 @@ def information_panels(found: OverlapAndInformation) -> list[Panel]:
     axes = {"x": "I(x; z), nats", "y": "overlap with the neighbour"}
     drawn = figure(traces, height=340, showlegend=True, **axes)
     caption = (
-        "Both encoders tell as much about the sample. What tells it overlaps in one and never in the"
-        " other."
+        "Both encoders tell as much about the sample. What tells it overlaps in one and never in"
+        " the other."
     )
     return [Panel("One information, two overlaps", drawn, caption)]

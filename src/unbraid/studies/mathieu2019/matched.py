@@ -37,7 +37,7 @@ def matched_prior(table: pd.DataFrame) -> Finding | None:
         told = f"{NAMES[use]}: matched prior less the best objective for independence"
         estimates.append(_difference(told, ours, theirs))
         cells[NAMES[use]] = {
-            str(name): float(np.mean([*chosen(part, use).values()]))
+            str(name): mean_of("", [*chosen(part, use).values()]).value
             for name, part in rows.groupby("objective", sort=True)
         }
     shown = pd.DataFrame(cells)

@@ -19,9 +19,7 @@ from unbraid.studies.measures import CELLS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KL, WIDTH, KEPT, DENSITY = (
-    f"aggregate.{name}" for name in ("kl", "width", "kept", "density")
-)
+KL, WIDTH, KEPT, DENSITY = (f"aggregate.{name}" for name in ("kl", "width", "kept", "density"))
 _SETTINGS = ("alpha", "beta")
 SHOWN_SEEDS = 2
 PAIRS = "posterior_overlap.pairwise"
@@ -129,9 +127,7 @@ def _panels(rows: pd.DataFrame, name: str, caption: str) -> Exhibit | None:
     return Exhibit("images", table, "latent 1, from -2 to 2", "latent 2", caption)
 
 
-def _density(
-    rows: pd.DataFrame, name: str, value: float, seed: int
-) -> NDArray[np.float64] | None:
+def _density(rows: pd.DataFrame, name: str, value: float, seed: int) -> NDArray[np.float64] | None:
     """One panel, the second latent upwards."""
     found = rows.loc[(rows[name] == value) & (rows["seed"] == seed), DENSITY]
     if found.empty or found.iloc[0] is None or np.ndim(found.iloc[0]) != 1:

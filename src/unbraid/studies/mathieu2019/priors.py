@@ -87,7 +87,7 @@ def cost(table: pd.DataFrame) -> Finding | None:
 
 
 def _trade_off(rows: pd.DataFrame) -> Exhibit:
-    """Figure 1: score against reconstruction, a line for each prior along β, ± 2 standard errors."""
+    """Figure 1: score against reconstruction, a line a prior along β, ± 2 standard errors."""
     lines = []
     for (kind, _), part in rows.groupby(["kind", "beta"], sort=True):
         error = 2.0 * part[SCORE].std(ddof=1) / len(part) ** 0.5 if len(part) > 1 else float("nan")

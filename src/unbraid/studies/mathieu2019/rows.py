@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from unbraid.studies.finding import Estimate
 from unbraid.studies.intervals import mean_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STAND_INS = {
     "sprites": "Measured on small sprites instead of dSprites.",
@@ -50,7 +47,8 @@ def rows_of(
     if own.empty or own[[*columns]].isna().all().any():
         return None
     own = own.loc[own["steps"] == own.groupby("slice")["steps"].transform("max")]
-    tried = own[[*settings]].astype(str).agg("|".join, axis=1)
+    told = [str(one) for one in zip(*(own[name] for name in settings), strict=True)]
+    tried = pd.Series(told, index=own.index)
     every = tried.nunique()
     whole = tried.groupby(own["seed"]).transform("nunique") == every
     own = own.loc[whole]
@@ -59,9 +57,8 @@ def rows_of(
     if kept.empty:
         return None
     left = len(own) - len(kept)
-    told = [f"Models left out, since they diverged or lack a number: {left}."] if left else []
-    return Rows(kept.sort_values(["seed", "slice"], kind="stable").reset_index(drop=True),
-                " ".join(told))  # fmt: skip
+    remark = f"Models left out, since they diverged or lack a number: {left}." if left else ""
+    return Rows(kept.sort_values(["seed", "slice"], kind="stable").reset_index(drop=True), remark)
 
 
 def stand_in(found: Rows, wanted: str) -> str:
