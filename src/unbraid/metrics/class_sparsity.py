@@ -13,7 +13,7 @@ uses for nothing. A latent that is far from 0 for all classes hides the others. 
 single samples, for which there is `hoyer`: classes may share all latents while each sample uses a
 few.
 
-Not in disentanglement_lib. Departs from Mathieu et al.: they show the matrix and print no number.
+Not in disentanglement_lib: ours. Mathieu et al. show the matrix and print no number.
 """
 
 from __future__ import annotations

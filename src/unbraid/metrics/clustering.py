@@ -10,7 +10,7 @@ latent of large scale decides, and classes that touch are cut where they are not
 factors of one data set cannot all be clusters of the same codes: the score is meant for data whose
 factors are classes. The number of clusters is told, which a user would have to guess.
 
-Not in disentanglement_lib.
+Not in disentanglement_lib: k-means and index are scikit-learn's.
 """
 
 from __future__ import annotations
@@ -93,5 +93,5 @@ def _agreement(
     # Members are scored side by side, a core each: threads of one would wait for those of others.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer codes than clusters
-        means = KMeans(classes, n_init=starts, random_state=seed).fit(codes)
+        means = KMeans(classes, n_init=starts, random_state=seed).fit(codes)  # pyright: ignore[reportArgumentType]
     return float(adjusted_rand_score(labels, means.labels_))

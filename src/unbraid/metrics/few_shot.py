@@ -9,8 +9,8 @@ Traps: chance is 1 over the number of values, so factors with many values pull t
 Distances are between codes as they are: a latent of large scale decides. A value with fewer than
 `shots` samples to draw from gives those it has; one without any in either part is left out.
 
-Not in disentanglement_lib, whose downstream tasks fit predictors to 10 samples or more. Departs
-from Snell et al.: codes are given, not learned for this end.
+Not in disentanglement_lib: its downstream tasks fit predictors to 10 samples or more. Departs from
+Snell et al.: codes are given, not learned for this end.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ table, with too much they forget the sample. It is not the mutual information of
 latents, which can have any value while informative parts do not overlap
 (`unbraid.analysis.theory.overlap_and_information`).
 
-Not in disentanglement_lib. Departs from Mathieu et al.: they speak of overlap and print no measure
-of it; this one is ours.
+Not in disentanglement_lib: ours. Mathieu et al. speak of overlap and print no measure of it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def matched_prior(table: pd.DataFrame) -> Finding | None:
     if found is None:
         return None
     rows = found.rows.assign(**{SETTING: _settings(found.rows)})
-    matched = rows["objective"] == MATCHED
+    matched = (rows["objective"] == MATCHED).to_numpy(dtype=bool)
     if matched.all() or not matched.any():
         return None
     estimates, cells = [], {}

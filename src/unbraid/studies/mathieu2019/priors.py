@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from unbraid.studies.finding import Exhibit, Finding
-from unbraid.studies.intervals import leave_out_seeds, mean_of, spearman
+from unbraid.studies.intervals import leave_out_seeds, spearman
 from unbraid.studies.mathieu2019.pools import INDEPENDENCE
-from unbraid.studies.mathieu2019.rows import Rows, paired, rows_of, stand_in
+from unbraid.studies.mathieu2019.rows import Rows, paired, rows_of, seed_means, stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def _gains(table: pd.DataFrame, priors: tuple[str, ...]) -> Finding | None:
         for prior in priors
     ]
     levels = [
-        mean_of(f"score of {prior}", part.groupby("seed")[SCORE].mean())
+        seed_means(f"score of {prior}", part, SCORE)
         for prior, part in rows.groupby("kind", sort=True)
     ]
     return Finding((*estimates, *levels), _trade_off(rows), found.remark)
@@ -89,11 +89,12 @@ def cost(table: pd.DataFrame) -> Finding | None:
 def _trade_off(rows: pd.DataFrame) -> Exhibit:
     """Figure 1: score against reconstruction, a line a prior along β, ± 2 standard errors."""
     lines = []
-    for (kind, _), part in rows.groupby(["kind", "beta"], sort=True):
+    for _, part in rows.groupby(["kind", "beta"], sort=True):
+        kind = str(part["kind"].iloc[0])
         error = 2.0 * part[SCORE].std(ddof=1) / len(part) ** 0.5 if len(part) > 1 else float("nan")
         middle = part[SCORE].mean()
         x = part[RECONSTRUCTION].mean()
-        lines.append((x, middle, str(kind), middle - error, middle + error))
+        lines.append((x, middle, kind, middle - error, middle + error))
     table = pd.DataFrame(lines, columns=["x", "y", "group", "low", "high"])
     return Exhibit(
         "lines",

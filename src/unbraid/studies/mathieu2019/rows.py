@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -80,13 +81,18 @@ def paired(
     share (*by*); as a *share* of the other's where asked.
     """
     keys = ["seed", *by]
-    first, second = (part.groupby(keys)[column].mean() for part in (one, other))
-    gain = (first - second).dropna()
+    means: list[Any] = [part.groupby(keys)[[column]].mean() for part in (one, other)]
+    both = pd.concat(means, axis=1, join="inner").set_axis(["one", "other"], axis=1)
+    gain = both["one"] - both["other"]
     if share:
-        gain = (gain / second).dropna()
-    return mean_of(name, gain.groupby(level="seed").mean().to_numpy())
+        gain = gain / both["other"]
+    seeds = both.index.get_level_values("seed").to_numpy()
+    values = gain.to_numpy(dtype=float)
+    fine = np.isfinite(values)
+    return mean_of(name, [values[fine & (seeds == one)].mean() for one in np.unique(seeds[fine])])
 
 
 def seed_means(name: str, rows: pd.DataFrame, column: str) -> Estimate:
     """Mean over seeds of *column*, with Student's interval."""
-    return mean_of(name, rows.groupby("seed")[column].mean().to_numpy())
+    means: Any = rows.groupby("seed")[[column]].mean()
+    return mean_of(name, means[column].to_numpy(dtype=float))

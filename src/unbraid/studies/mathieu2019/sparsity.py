@@ -146,9 +146,9 @@ def by_alpha(table: pd.DataFrame) -> Finding | None:
     sparse = rows.loc[rows["prior_gamma"] == SPARSE_GAMMA]
     judged = rows.loc[rows["alpha"].isin([0.0, alpha])]
     further = [
-        mean_of(f"log-likelihood, gamma {gamma:g}, alpha {a:g}, nats", part["log_likelihood"])
-        for (gamma, a), part in rows.groupby(["prior_gamma", "alpha"], sort=True)
-        if "log_likelihood" in rows and part["log_likelihood"].notna().any()
+        mean_of(f"log-likelihood, gamma {gamma:g}, alpha {own:g}, nats", part["log_likelihood"])
+        for gamma, own, part in _by_setting(rows)
+        if "log_likelihood" in part and np.isfinite(part["log_likelihood"].to_numpy(float)).any()
     ]
     return Finding(
         (
@@ -162,6 +162,14 @@ def by_alpha(table: pd.DataFrame) -> Finding | None:
     )
 
 
+def _by_setting(rows: pd.DataFrame) -> list[tuple[float, float, pd.DataFrame]]:
+    """γ, α and their models."""
+    parts = [part for _, part in rows.groupby(["prior_gamma", "alpha"], sort=True)]
+    return [
+        (float(part["prior_gamma"].iloc[0]), float(part["alpha"].iloc[0]), part) for part in parts
+    ]
+
+
 def _trend(rows: pd.DataFrame) -> Mapping[str, float]:
     return {"trend of sparsity with alpha, gamma 0.8": spearman(rows["alpha"], rows[HOYER])}
 
@@ -169,7 +177,7 @@ def _trend(rows: pd.DataFrame) -> Mapping[str, float]:
 def _curves(rows: pd.DataFrame) -> Exhibit:
     """Figure 3, middle: sparsity against α, a line for each γ."""
     lines = []
-    for (gamma, alpha), part in rows.groupby(["prior_gamma", "alpha"], sort=True):
+    for gamma, alpha, part in _by_setting(rows):
         one = mean_of("", part[HOYER])
         lines.append((alpha, one.value, f"gamma {gamma:g}", one.low, one.high))
     table = pd.DataFrame(lines, columns=["x", "y", "group", "low", "high"])

@@ -111,10 +111,8 @@ def _gap(beta: float, alpha: float, seed: int) -> float:
     generator = np.random.default_rng(seed)
     mean, logvar, noise, points = generator.normal(size=(4, 12, 3))
     nats, z = generator.uniform(10, 20, 12), mean + np.exp(0.5 * logvar) * noise
-    batch = {"mean": mean, "logvar": logvar, "z": z, "prior_points": points}
-    tensors = {name: torch.from_numpy(part)[None] for name, part in batch.items()}
-    reconstruction = torch.from_numpy(nats)[None]
-    forward = Forward(reconstruction=reconstruction, step=torch.zeros(()), **tensors)
+    tensors = [torch.from_numpy(part)[None] for part in (nats, mean, logvar, z, points)]
+    forward = Forward(*tensors[:4], step=torch.zeros(()), prior_points=tensors[4])
     ours = float(total_loss(Decomposition(beta=beta, alpha=alpha).terms(forward))[0])
     return abs(ours - _by_formula(nats, mean, logvar, points, beta, alpha))
 
