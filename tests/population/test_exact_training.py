@@ -21,6 +21,7 @@ from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives.likelihoods import likelihood
 from unbraid.population.adam import EPSILON, Adam, Gradient
+from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.state import State
 from unbraid.population.training_step import TrainingStep
@@ -209,3 +210,27 @@ def test_what_does_not_go_together_is_refused(settings, told):
 def test_too_many_images_for_one_step_are_refused():
     with pytest.raises(InputError, match="batch_size can be all for at most 100,000 images"):
         make_plan("dsprites", "vae", batch_size="all")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_gpu_trains_as_a_cpu_does(precision):
+    """AMSGrad without a kernel, all points at every step and decoded scales, in a captured graph."""
+    settings = EXACT | {"data_options": {"points": 25}, "precision": precision}
+    plan, dataset = make_plan("pinwheel", "vae", seeds=3, steps=60, **settings)
+    found = []
+    for name in ("cpu", "cuda"):
+        training = TrainingStep(plan, plan.members, dataset, torch.device(name))
+        state = training.start()
+        stepper = Stepper(training, state, warn=pytest.fail)
+        while state.step < 60:
+            stepper.advance(60 - state.step)
+        found.append(state)
+    cpu, cuda = found
+    assert torch.equal(cuda.diverged_at.cpu(), cpu.diverged_at)
+    tolerance = 2e-3 if precision == "float32" else 5e-2
+    torch.testing.assert_close(cuda.model.weights.cpu(), cpu.model.weights, rtol=0, atol=tolerance)
+    assert (cuda.model.largest_square >= cuda.model.gradient_square).all()
+    copy = cuda.model.low_precision_copy
+    if copy is not None:
+        assert torch.equal(copy, cuda.model.weights.to(copy.dtype))
