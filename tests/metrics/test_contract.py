@@ -22,6 +22,7 @@ CHEAPER: dict[str, dict[str, Any]] = {
     "downstream_reduced": {"train": 200, "test": 100},
     "downstream_strong": {"experiments": 1},
     "dci_es": {"trees": 20},
+    "clustering": {"starts": 2, "samples": 400},
 }
 
 

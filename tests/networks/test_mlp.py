@@ -68,7 +68,7 @@ def test_width_must_be_a_whole_number(hidden):
     assert str(told.value) == f"hidden must be a whole number of at least 1; got {hidden!r}."
     assert Mlp(hidden=7).options() == {
         **{"hidden": 7, "encoder_layers": 2, "decoder_layers": 3},
-        **{"activation": "tanh", "scale": "logvar"},
+        **{"activation": "tanh", "scale": "logvar", "decoder_scale": "none", "start": "glorot"},
     }
 
 

@@ -79,7 +79,7 @@ def test_every_name_is_read_back(base, window, radius, scale, kappa, raw_output)
 
 BLUR = "likelihood blur must be boxR or gaussR with a radius R in 1..1024"
 PAPER = "The overlap loss of Michlo et al. is gaussian+box31."
-SCALE = "likelihood scale must be learned or a number between 0.0001 and 10000"
+SCALE = "likelihood scale must be learned, decoded or a number between 0.0001 and 10000"
 PIXELS = "Pixels between 0 and 1 are usually given 0.1 to 1."
 KAPPA = "likelihood kappa must be a number above 0 and at most 1e+09"
 LEAVE = "Leave it out for the pixels in the window."

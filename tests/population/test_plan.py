@@ -170,7 +170,8 @@ def test_every_problem_is_reported_at_once_and_in_full():
             {"network": "mlp", "network_options": {"hiden": 8}},
             (
                 "mlp option 'hiden' is unknown; did you mean 'hidden'? "
-                "Known: activation, decoder_layers, encoder_layers, hidden, scale."
+                "Known: activation, decoder_layers, decoder_scale, encoder_layers, hidden, scale,"
+                " start."
             ),
         ),
         ({"network_options": {"hidden": 8}}, "network conv_burgess has no options; got 'hidden'."),
@@ -327,6 +328,8 @@ def test_the_digest_covers_every_field():
         "format": 3,
         "standardise": {"mean": [0.5], "std": [0.5]},
         "initialisation": "xavier_normal",
+        "full_batch": True,
+        "amsgrad": True,
         "members": (dataclasses.replace(member, seed=1),),
     }
     assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, (

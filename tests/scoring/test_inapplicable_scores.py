@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import unbraid as ub
+from unbraid.core.citations import MATHIEU_2019
+from unbraid.metrics import METRICS, describe
 
 SMALL: dict[str, Any] = {
     "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},
@@ -35,15 +39,32 @@ def test_without_a_posterior_there_is_no_bound_no_activity_and_no_draw(
     assert (1, "qlae", "sampled") not in table.index
 
 
-def test_a_bound_needs_the_standard_prior_and_a_likelihood(
+@dataclass(frozen=True)
+class _Score:
+    range: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    higher_is_better: ClassVar[bool] = True
+    score: float
+
+
+@describe(label="Bound", needs="elbo", citation=MATHIEU_2019, result=_Score)
+def bound_of_others(mean, logvar, reconstruction) -> _Score:
+    """A bound of another package, which knows no prior."""
+    return _Score(float(np.mean(reconstruction)))
+
+
+def test_a_bound_needs_to_know_the_prior_and_a_likelihood(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    METRICS.register("bound_of_others", bound_of_others)
     run = ub.train(
         "sprites", "vae", prior=["isotropic", "student_t"], out=tmp_path / "prior", **SMALL
     )
-    table = run.score("elbo")
-    assert "elbo: left out for members 1, whose prior" in capsys.readouterr().err
-    assert table.index.get_level_values("member").tolist() == [0]
+    table = run.score(["elbo", "bound_of_others"])
+    assert "bound_of_others: left out for members 1, whose prior" in capsys.readouterr().err
+    assert table["elbo"].notna().all()
+    assert table["bound_of_others"].notna().tolist() == [True, False]
+    METRICS._registered.pop("bound_of_others")
+    METRICS.__dict__.pop("_all", None)
     blurred = ub.train(
         "sprites", "vae", likelihood="gaussian+box3", out=tmp_path / "blurred", **SMALL
     )

@@ -60,7 +60,7 @@ def test_what_numbers_follow_from_counts(other: Slice, key: str):
 @pytest.mark.parametrize(
     ("other", "key", "value"),
     [
-        (replace(ONE, distances=True), "distances", learnt.REVISION),
+        (replace(ONE, measures=("distances",)), "measures", {"distances": learnt.REVISION}),
         (replace(ONE, settings=("x",)), "settings", ["x"]),
         (with_plan(initialisation="xavier_normal"), "initialisation", "xavier_normal"),
     ],

@@ -214,5 +214,7 @@ def test_the_definition_says_how_data_are_made_and_else_is_as_it_was():
     assert definition(moved).keys() - definition(plain).keys() == {"called", "made"}
     assert definition(moved)["made"] == {"after": SOURCE, "epsilon": 0.2}
     assert definition(replace(plain, leaves=MeanCode())) == definition(plain)
-    assert definition(replace(plain, axes=True)) == definition(plain) | {"axes": 1}
+    assert definition(replace(plain, measures=("axes",))) == definition(plain) | {
+        "measures": {"axes": 1}
+    }
     assert (plain.data, moved.data) == ("sprites", "sprites_moved")

@@ -17,6 +17,7 @@ from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 from unbraid.scoring.metric_inputs import COLUMNS
+from unbraid.studies.measures import measured
 from unbraid.studies.slice_table import slice_table
 
 from .toy_study import SMALL
@@ -130,7 +131,7 @@ def test_settings_become_columns(tmp_path: Path):
 
 def test_distances_stand_beside_the_scores(tmp_path: Path):
     run = trained(tmp_path / "run", objective="beta_vae:beta=1,1e38", steps=20)
-    table = table_of(run, scores(), distances=learnt.learnt_distances(run))
+    table = table_of(run, scores(), more=measured(run, ["distances"], torch.device("cpu")))
     assert {f"distances.{name}" for name in learnt.COLUMNS} <= {*table.columns}
     assert 0 <= table["distances.overlap"][0] <= 1
     assert table["distances.overlap"].isna().tolist() == [False, True]
@@ -141,10 +142,8 @@ def test_axes_of_decoders_are_measured_where_asked(tmp_path: Path):
 
     run = trained(tmp_path / "run", objective="vae,ae", seeds=2)
     CodeStore(run).encode(torch.device("cpu"))
-    table = slice_table(
-        run, scores(), [], [], pool="p", name="s", by_latent=False, data="sprites_modified",
-        axes_on=torch.device("cpu"),
-    )  # fmt: skip
+    more = measured(run, ["axes"], torch.device("cpu"))
+    table = table_of(run, scores(), data="sprites_modified", more=more)
     assert {*table["data"]} == {"sprites_modified"}
     own = [decoder_axes(run, member) for member in range(4)]
     assert table["axes.between"].tolist() == pytest.approx(

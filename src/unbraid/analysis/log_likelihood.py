@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbraid.codes.codes import recorded_sample
+from unbraid.codes.codes import scored_sample
 from unbraid.codes.encode import images_at_once
 from unbraid.core import random
 from unbraid.core.checks import is_whole, read_whole
@@ -88,7 +88,7 @@ def log_likelihood(
         rule = "must be one whose objective draws latents from a posterior"
         raise invalid("member", rule, chosen.objective, "Train a vae, or another with a posterior.")
     if is_whole(images):
-        indices = recorded_sample(len(dataset), read_whole("images", images, 2, 10**9))
+        indices = scored_sample(dataset, read_whole("images", images, 2, 10**9))
     else:
         indices = dataset.grid.check_index(np.asarray(images).reshape(-1))
         if len(indices) < 2:

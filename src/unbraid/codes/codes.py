@@ -26,6 +26,7 @@ from unbraid.core.files import remove_halves_in
 from unbraid.core.folders import check_still_there, is_there
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
+from unbraid.data.dataset import Dataset
 from unbraid.population.checkpoint import Trained
 from unbraid.population.devices import cores, explain_oom
 from unbraid.population.member import Member
@@ -89,6 +90,14 @@ def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
     keys = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
     order = torch.argsort(((keys[:, 0] & 0x7FFFFFFF) << 32) | keys[:, 1], stable=True)
     return order[: min(size, wanted)].numpy()
+
+
+def scored_sample(dataset: Dataset, wanted: int, seed: int = 0) -> NDArray[np.int64]:
+    """The recorded sample of *dataset*: of the images that models are scored on."""
+    scored = dataset.scoring_indices
+    if scored is None:
+        return recorded_sample(len(dataset), wanted, seed)
+    return scored[recorded_sample(len(scored), wanted, seed)]
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,7 @@ class CodeStore:
         if not wanted:
             return
         dataset = self.run.dataset
-        indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
+        indices = torch.from_numpy(scored_sample(dataset, self.run.plan.code_samples))
         remedy = "Free some memory, or use the CPU."
         with explain_oom(device, f"the data '{dataset.name}'", remedy):
             sampler = dataset.sampler(device)

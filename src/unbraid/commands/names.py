@@ -17,6 +17,7 @@ from unbraid.objectives.info_vae import InfoVAE as InfoVAE
 from unbraid.objectives.iwae import IWAE as IWAE
 from unbraid.objectives.mlvae import MLVAE as MLVAE
 from unbraid.objectives.priors.anisotropic import Anisotropic as Anisotropic
+from unbraid.objectives.priors.cross import Cross as Cross
 from unbraid.objectives.priors.isotropic import Isotropic as Isotropic
 from unbraid.objectives.priors.mixture import Mixture as Mixture
 from unbraid.objectives.priors.sparse import Sparse as Sparse

@@ -191,13 +191,13 @@ class Run:
         return "\n".join([*lines, f"Next:  unbraid score {self.path}"])
 
     def _encode(self, quiet: bool) -> None:
-        from unbraid.codes.codes import CodeStore
+        from unbraid.codes.codes import CodeStore, scored_sample
 
         store = CodeStore(self.folder)
         missing = store.missing()
         if not missing:
             return
-        images = min(self.folder.plan.code_samples, len(self.dataset))
+        images = len(scored_sample(self.dataset, self.folder.plan.code_samples))
         with Progress("encoding", "images", images * len(missing), quiet) as progress:
             store.encode(self.device, progress.advance)
 

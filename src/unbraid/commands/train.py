@@ -25,7 +25,9 @@ def train(
     *,
     seeds: declared.Seeds = 1,
     steps: Annotated[int, Option("Training steps of each model.")] = defaults.STEPS,
-    batch_size: Annotated[int, Option("Images per training step.")] = defaults.BATCH_SIZE,
+    batch_size: Annotated[
+        int | str, Option("Images per training step; all for every image at every step.")
+    ] = defaults.BATCH_SIZE,
     learning_rate: declared.Rates = defaults.LEARNING_RATE,
     latents: declared.Latents = defaults.LATENTS,
     network: declared.NetworkName = defaults.NETWORK,
@@ -43,6 +45,7 @@ def train(
     ] = defaults.CONVENTION,
     precision: declared.Precision = "auto",
     where: declared.Where = None,
+    amsgrad: Annotated[bool, Option("Adam with the largest of its squares so far.")] = False,
     code_samples: declared.CodeSamples = defaults.CODE_SAMPLES,
     checkpoint_seconds: declared.CheckpointSeconds = defaults.CHECKPOINT_SECONDS,
     keep_optimiser: declared.KeepOptimiser = False,
@@ -126,6 +129,7 @@ def train(
         convention=convention,
         precision=usual_precision(chosen) if precision == "auto" else precision,
         where=where,
+        amsgrad=amsgrad,
         log_every=log_every,
         checkpoint_seconds=checkpoint_seconds,
         code_samples=code_samples,

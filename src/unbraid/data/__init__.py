@@ -25,6 +25,7 @@ DRAWN = {
     "xyobject": "unbraid.data.drawn.xyobject:XYObject",
     "xcolumns": "unbraid.data.drawn.xcolumns:XColumns",
     "pinwheel": "unbraid.data.drawn.pinwheel:Pinwheel",
+    "species": "unbraid.data.drawn.species:Species",
     "sprites": "unbraid.data.drawn.sprites:Sprites",
 }
 """Datasets that need no download."""

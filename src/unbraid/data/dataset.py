@@ -87,6 +87,21 @@ class Dataset(ABC):
         return True
 
     @property
+    def training_indices(self) -> NDArray[np.int64] | None:
+        """Which images training draws from; None for all."""
+        return None
+
+    def every_training_index(self) -> NDArray[np.int64]:
+        """The same, all of them written out."""
+        chosen = self.training_indices
+        return np.arange(len(self)) if chosen is None else chosen
+
+    @property
+    def scoring_indices(self) -> NDArray[np.int64] | None:
+        """Which images trained models are encoded and scored on; None for all."""
+        return None
+
+    @property
     def device_bytes(self) -> int:
         """About what `sampler` keeps on its device; by default a byte for every value."""
         return len(self) * math.prod(self.sample_shape)

@@ -107,9 +107,12 @@ class LabelRequest:
 
     def draw(self, dataset: Dataset) -> LabelledSet:
         """The labelled images of *dataset*."""
-        indices = random.integers(
-            self._seed, 0, Stream.LABELLED_INDICES, (self.count,), len(dataset)
-        )[0].numpy()
+        training = dataset.training_indices
+        size = len(dataset) if training is None else len(training)
+        indices = random.integers(self._seed, 0, Stream.LABELLED_INDICES, (self.count,), size)
+        indices = indices[0].numpy()
+        if training is not None:
+            indices = training[indices]
         return self.label(indices, dataset.factors(indices), dataset.factor_sizes)
 
     def label(

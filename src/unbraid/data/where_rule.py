@@ -240,22 +240,35 @@ def _number(value: Any) -> Any:
 
 def count_images(rule: str, dataset: Dataset) -> int:
     """How many images of *dataset* the rule lets training see at all."""
-    return int(
-        np.count_nonzero(
-            SamplingRule(rule, dataset).weights(dataset.factors(np.arange(len(dataset))))
-        )
-    )
+    return int(np.count_nonzero(_weights(rule, dataset)))
 
 
-def cumulative_weights(rule: str, dataset: Dataset) -> NDArray[np.int64]:
+def cumulative_weights(rule: str | None, dataset: Dataset) -> NDArray[np.int64]:
     """Running totals of the weights that *rule* gives the images of *dataset*, scaled to `TOTAL`:
     int64 `(n,)`.
 
     The image of a whole number r in 0..TOTAL-1 is the first whose total exceeds r; one of weight 0
-    is never that, nor need be one whose weight is below 2^-53 of all weights together.
+    is never that, nor need be one whose weight is below 2^-53 of all weights together. Without a
+    *rule* all images weigh the same; those that are not to be trained on weigh nothing.
     """
-    weights = SamplingRule(rule, dataset).weights(dataset.factors(np.arange(len(dataset))))
+    weights = _weights(rule, dataset)
     running = np.cumsum(weights / weights.max())
     # Whole numbers below 2^53 scaled by a power of two: equal totals stay equal, and the last is
     # exactly TOTAL.
     return np.floor(running / running[-1] * 2.0**53).astype(np.int64) << 9
+
+
+def _weights(rule: str | None, dataset: Dataset) -> NDArray[np.float64]:
+    """The weight of every image: by *rule*, and 0 outside the data's training split."""
+    weights = np.ones(len(dataset))
+    if rule is not None:
+        weights = SamplingRule(rule, dataset).weights(dataset.factors(np.arange(len(dataset))))
+    training = dataset.training_indices
+    if training is None:
+        return weights
+    seen = np.zeros(len(dataset))
+    seen[training] = weights[training]
+    if not seen.any():
+        found = Shown(f"'{rule}', which leaves none of those to train on")
+        raise invalid("where", "must leave some images to train on", found)
+    return seen

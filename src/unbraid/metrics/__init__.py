@@ -66,8 +66,16 @@ from unbraid.metrics.pairwise_information import (
 )
 from unbraid.metrics.udr import UDR as UDR, udr as udr
 from unbraid.metrics.active_units import ActiveUnits as ActiveUnits, active_units as active_units
+from unbraid.metrics.posterior_overlap import (
+    PosteriorOverlap as PosteriorOverlap,
+    posterior_overlap as posterior_overlap,
+)
 from unbraid.metrics.elbo import ELBO as ELBO, elbo as elbo
 from unbraid.metrics.hoyer import Hoyer as Hoyer, hoyer as hoyer
+from unbraid.metrics.class_sparsity import (
+    ClassSparsity as ClassSparsity,
+    class_sparsity as class_sparsity,
+)
 from unbraid.metrics.downstream import Downstream as Downstream, downstream as downstream
 from unbraid.metrics.downstream_reduced import (
     DownstreamReduced as DownstreamReduced,
@@ -77,6 +85,8 @@ from unbraid.metrics.downstream_strong import (
     DownstreamStrong as DownstreamStrong,
     downstream_strong as downstream_strong,
 )
+from unbraid.metrics.clustering import Clustering as Clustering, clustering as clustering
+from unbraid.metrics.few_shot import FewShot as FewShot, few_shot as few_shot
 from unbraid.metrics.fairness import Fairness as Fairness, fairness as fairness
 # isort: on
 

@@ -74,20 +74,25 @@ def kim_mnih_score(
     *,
     votes: int = 20_000,
     batch: int = 1_000,
-    student_t_df: float | None = None,
+    student_t_df: float | str | None = None,
     seed: int = 0,
 ) -> KimMnihScore:
     """How well the latent that varies least where a factor is fixed tells which factor it is.
 
     *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor
     values `(n, factors)` of the rows. With *student_t_df* the codes belong to a Student-t prior of
-    that many degrees of freedom. Without any active latent the score is 0.
+    that many degrees of freedom; where models are scored, `prior` takes those of each model's own
+    prior, and leaves the codes as they are under any other. Without any active latent the score is
+    0.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> kim_mnih_score(grid.to_factors(range(64)) * 1.0, grid).score
     1.0
     """
     check_counts(votes=(votes, 1), batch=(batch, 2), seed=(seed, 0))
+    if isinstance(student_t_df, str):
+        rule = "must be a number above 0, or None: `prior` is for models, which know theirs"
+        raise invalid("student_t_df", rule, student_t_df)
     if student_t_df is not None and not 0.0 < student_t_df < np.inf:
         raise invalid("student_t_df", "must be above 0 and finite, or None", student_t_df)
     rows = check_codes_grid(codes, grid)

@@ -25,6 +25,11 @@ class Comparison(Protocol):
     """What a network needs to know of a likelihood: its function, and its kernel's name."""
 
     @property
+    def by_scale(self) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+        """Raw outputs, scales and samples to distances, where the decoder gives scales."""
+        ...
+
+    @property
     def distance(self) -> str:
         """Name of the distance, for networks that compute it together with their last layer."""
         ...
@@ -126,6 +131,11 @@ class Network(ABC):
     @property
     def uses_columns(self) -> bool:
         """Whether a GPU holds the columns of im2col in memory, for want of a kernel."""
+        return False
+
+    @property
+    def decodes_scale(self) -> bool:
+        """Whether the decoder gives a scale beside the mean of each value."""
         return False
 
     @property

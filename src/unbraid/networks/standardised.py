@@ -72,6 +72,11 @@ class Standardised(Network):
         return self.network.uses_columns
 
     @property
+    def decodes_scale(self) -> bool:
+        """As the network inside."""
+        return self.network.decodes_scale
+
+    @property
     def lowers_precision(self) -> bool:
         """As the network inside."""
         return self.network.lowers_precision

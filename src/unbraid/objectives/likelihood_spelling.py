@@ -2,10 +2,11 @@
 """How a likelihood is written in a plan: BASE[+WINDOWradius][:option=value,...], such as
 `laplace+box7:scale=0.1,kappa=2`.
 
-A blur after the plus adds the overlap term. Options: `scale` (a number or `learned`) and
-`output=raw` of gaussian and laplace, `kappa` of a blur. `mse` and `bce` are read as gaussian and
-bernoulli. Every likelihood has one canonical spelling: lower case, options in the order output,
-scale, kappa, and nothing that is the default anyway.
+A blur after the plus adds the overlap term. Options: `scale` (a number, `learned`, or `decoded`:
+one for each value, by the network's decoder) and `output=raw` of gaussian and laplace, `kappa` of a
+blur. `mse` and `bce` are read as gaussian and bernoulli. Every likelihood has one canonical
+spelling: lower case, options in the order output, scale, kappa, and nothing that is the default
+anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from unbraid.objectives.overlap import usual_kappa
 LIKELIHOODS = ("bernoulli", "gaussian", "laplace")
 OTHER_SPELLINGS = {"mse": "gaussian", "bce": "bernoulli"}
 OPTIONS = ("output", "scale", "kappa")
-LEARNED = "learned"
+LEARNED, DECODED = "learned", "decoded"
 SMALLEST_SCALE, LARGEST_SCALE = 1e-4, 1e4
 LARGEST_KAPPA = 1e9
 _BLUR = re.compile(rf"({'|'.join(WINDOWS)})([0-9]{{1,4}})")
@@ -41,7 +42,7 @@ class Spelling:
     window: str = ""
     radius: int = 0
     scale: float | str | None = None
-    """Of the density; `learned`, or None for the base's own meaning without one."""
+    """Of the density; `learned`, `decoded`, or None for the base's own meaning without one."""
     kappa: float | None = None
     """Weight of the blurred term; None for the pixels in the window."""
     raw_output: bool = False
@@ -98,7 +99,11 @@ def read_likelihood(text: str) -> Spelling:
         given = _read_options(options, base, problems)
     scale = kappa = None
     if "scale" in given:
-        scale = LEARNED if given["scale"] == LEARNED else _read_scale(given["scale"], problems)
+        word = given["scale"]
+        scale = word if word in (LEARNED, DECODED) else _read_scale(word, problems)
+        if scale == DECODED and plus:
+            rule = "cannot be decoded with a blur, whose errors are of many values"
+            problems.add("likelihood scale", rule, text, "Give a number, or learned.")
     if "kappa" in given and not plus:
         problems.add(
             "likelihood kappa",
@@ -160,7 +165,7 @@ def _read_options(options: str, base: str, problems: Problems) -> dict[str, str]
 
 
 def _read_scale(value: str, problems: Problems) -> float | None:
-    rule = f"must be learned or a number between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
+    rule = f"must be learned, decoded or a number between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
     remedy = "Pixels between 0 and 1 are usually given 0.1 to 1."
     return _read_number(
         "likelihood scale",

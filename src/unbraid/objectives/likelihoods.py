@@ -14,6 +14,8 @@ one is written.
   Fashion-MNIST.
 - `scale=learned`: one weight a member, log s, trained with the network; for a Gaussian s^2 ends at
   the mean squared error.
+- `scale=decoded`: a scale for each value, which a second head of the decoder gives (a network that
+  has one: `mlp:decoder_scale=softplus`), as Mathieu et al. (2019) have for the pinwheel.
 - `+boxR`, `+gaussR`: the overlap term, see `overlap`. Around a full density the second term is the
   density of the blurred values with the same scale, constants included. The constants are large
   (kappa log s for every value) and reach no gradient but that of a learned scale.
@@ -38,7 +40,13 @@ from torch import Tensor
 
 from unbraid.core.errors import Problem, invalid
 from unbraid.networks.layout import Weight
-from unbraid.objectives.likelihood_spelling import LEARNED, LIKELIHOODS, Spelling, read_likelihood
+from unbraid.objectives.likelihood_spelling import (
+    DECODED,
+    LEARNED,
+    LIKELIHOODS,
+    Spelling,
+    read_likelihood,
+)
 from unbraid.objectives.overlap import (
     Distance,
     overlap_of_errors,
@@ -70,6 +78,8 @@ class Likelihood:
     blurs: bool = False
     given_log_scale: Callable[[Tensor], Distance] | None = None
     """`negative_log` for log-scales `(members, 1)`, where the scale is learned."""
+    by_scale: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    """Of raw outputs, scales and samples, all of one shape, where scales are decoded."""
 
     def bound(self, weights: Mapping[str, Tensor]) -> Likelihood:
         """The same with its own weights out of *weights*, each `(members, *shape)`; itself where it
@@ -113,6 +123,9 @@ def likelihood(name: str, *, bounded: bool) -> Likelihood:
     # No kernel knows a density: its name is not that of the distance inside.
     made = replace(made, distance=spelling.name)
     density = _DENSITIES[spelling.base]
+    if scale == DECODED:
+        by_scale = density.by_scale(expected, _ERRORS[spelling.base])
+        return replace(made, negative_log=_without_scales(spelling.name), by_scale=by_scale)
     copies = 1.0 + spelling.weight
     if scale == LEARNED:
         # Values in [0, 1] deviate from their mean by at most 1/2.
@@ -177,6 +190,17 @@ class _Density:
 
         return negative_log
 
+    def by_scale(
+        self, mean: Callable[[Tensor], Tensor], error: Callable[[Tensor], Tensor]
+    ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+        """Nats of samples by raw outputs and a scale for each value."""
+
+        def negative_log(raw: Tensor, scale: Tensor, x: Tensor) -> Tensor:
+            in_scales = error((x - mean(raw)) / scale) / self.power
+            return sum_of_values(in_scales + torch.log(scale) + self.constant)
+
+        return negative_log
+
 
 _DENSITIES = {
     "gaussian": _Density(2, 0.5 * math.log(2.0 * math.pi)),
@@ -217,6 +241,16 @@ def _unbound(name: str) -> Distance:
 
     def negative_log(raw: Tensor, x: Tensor) -> Tensor:
         raise invalid("likelihood", f"needs its weight {LOG_SCALE}", name, _BIND)
+
+    return negative_log
+
+
+def _without_scales(name: str) -> Distance:
+    """Stands where a network has no scale for each value."""
+
+    def negative_log(raw: Tensor, x: Tensor) -> Tensor:
+        rule = "must have a scale for each value with this likelihood"
+        raise invalid("network", rule, name, "Use the network mlp:decoder_scale=softplus.")
 
     return negative_log
 

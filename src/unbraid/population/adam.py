@@ -2,6 +2,10 @@
 """Adam (Kingma and Ba 2015, algorithm 1) on rows of weights, one a member. Departs: members may be
 held still.
 
+With `largest_square` it is AMSGrad (Reddi et al. 2018) as torch has it: the square's running mean
+is replaced by the largest it has been, before its correction. No kernel knows that; a GPU does it
+by torch's operations, which take longer.
+
 The numbers of updates done are a tensor, so that a captured step counts for itself.
 """
 
@@ -39,6 +43,16 @@ class Gradient:
 
         return all_finite(self.parts)
 
+    def joined(self, like: Tensor) -> Tensor:
+        """As rows of the shape of *like*."""
+        if self.rows is not None:
+            return self.rows
+        rows = torch.zeros_like(like)
+        for start, part in self.parts:
+            flat = part.flatten(1)
+            rows[:, start : start + flat.shape[1]] = flat
+        return rows
+
 
 @dataclass
 class Adam:
@@ -49,11 +63,16 @@ class Adam:
     gradient_square: Tensor
     low_precision_copy: Tensor | None = field(default=None, metadata={"derived": True})
     """A copy of the weights in the precision of the products, where layers take one."""
+    largest_square: Tensor | None = field(default=None, metadata={"optional": True})
+    """The largest that `gradient_square` has been, for AMSGrad."""
 
     @classmethod
-    def start(cls, weights: Tensor) -> Adam:
+    def start(cls, weights: Tensor, *, amsgrad: bool = False) -> Adam:
         """Fresh running means."""
-        return cls(weights, torch.zeros_like(weights), torch.zeros_like(weights))
+        adam = cls(weights, torch.zeros_like(weights), torch.zeros_like(weights))
+        if amsgrad:
+            adam.largest_square = torch.zeros_like(weights)
+        return adam
 
     def keep_low_precision_copy(self, precision: torch.dtype) -> None:
         """Keep a copy of the weights in *precision* from now on, where kernels use it."""
@@ -72,7 +91,7 @@ class Adam:
 
         *updates_before* counts the updates of each member, or is one number for all.
         """
-        if gradient.rows is None:
+        if gradient.rows is None and self.largest_square is None:
             from unbraid.population.adam_kernel import update
 
             update(self, gradient.parts, healthy, rate, betas, EPSILON, updates_before)
@@ -83,10 +102,15 @@ class Adam:
         shrink = (1.0 - second**count).rsqrt().to(torch.float32)
         take_first = torch.where(healthy, 1.0 - first, 0.0).unsqueeze(1)
         take_second = torch.where(healthy, 1.0 - second, 0.0).unsqueeze(1)
-        rows = torch.where(healthy.unsqueeze(1), gradient.rows, 0.0)
+        rows = torch.where(healthy.unsqueeze(1), gradient.joined(self.weights), 0.0)
         self.gradient_mean.lerp_(rows, take_first)
         self.gradient_square.lerp_(rows.square_(), take_second)
-        size = self.gradient_square.sqrt().mul_(shrink.unsqueeze(1)).add_(EPSILON)
+        square = self.gradient_square
+        if self.largest_square is not None:
+            square = torch.maximum(self.largest_square, square, out=self.largest_square)
+        size = square.sqrt().mul_(shrink.unsqueeze(1)).add_(EPSILON)
         self.weights.sub_(
             torch.div(self.gradient_mean, size, out=size).mul_(step_size.unsqueeze(1))
         )
+        if self.low_precision_copy is not None:
+            self.low_precision_copy.copy_(self.weights)

@@ -255,6 +255,8 @@ class Checkpoints:
                 if part == "weights":
                     shape = tuple(tensors[name].shape)
                     wanted |= {f"{group}.gradient_{kind}": shape for kind in ("mean", "square")}
+                if part == "largest_square":
+                    wanted[name] = tuple(tensors[f"{group}.weights"].shape)
         for name, shape in wanted.items():
             found = tuple(tensors[name].shape) if name in tensors else ()
             if len(found) != len(shape) or any(

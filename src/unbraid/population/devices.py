@@ -216,7 +216,7 @@ def bytes_of_member(plan: Plan, dataset: Dataset, member: Member, *, kernels: bo
     # per pixel in the first and last layer. Without kernels the columns of the widest layer add 16
     # for each of those.
     activations = rows * values * (64 if kernels else 8 * 16 * 4)
-    return 4 * (7 * weights + activations + pairs)
+    return 4 * ((7 + plan.amsgrad) * weights + activations + pairs)
 
 
 def _weights(plan: Plan, dataset: Dataset, member: Member) -> int:

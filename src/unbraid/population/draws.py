@@ -52,6 +52,9 @@ class Drawing:
         self.seed = torch.cat([kind.seed for kind in kinds])
         self.samples = kinds[0].objective.samples
         self.paired = kinds[0].pairs is not None
+        self.every = (
+            torch.from_numpy(dataset.every_training_index()).to(device) if plan.full_batch else None
+        )
 
     @property
     def rows(self) -> int:
@@ -96,8 +99,10 @@ class Drawing:
         return kind.pairs.second(kind.seed, steps, indices[kind.place], self.dataset.factor_sizes)
 
     def _indices(self, steps: Tensor) -> Tensor:
-        """Image indices `(members, steps, batch)`: uniform, or by the plan's rule."""
+        """Image indices `(members, steps, batch)`: uniform, by the plan's rule, or all of them."""
         batch = self.plan.batch_size
+        if self.every is not None:
+            return self.every.expand(len(self.seed), len(steps), batch)
         if self.cumulative is None:
             return random.integers(
                 self.seed, steps, Stream.IMAGE_INDICES, (batch,), len(self.dataset)
@@ -108,7 +113,9 @@ class Drawing:
 
 
 def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
-    """Running totals of the weights that the plan's rule gives the images; None without a rule."""
-    return (
-        torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
-    )
+    """Running totals of the weights that the plan's rule and the data's split give the images; None
+    where training draws from all alike.
+    """
+    if not plan.where and dataset.training_indices is None:
+        return None
+    return torch.from_numpy(cumulative_weights(plan.where or None, dataset)).to(device)

@@ -87,7 +87,7 @@ def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
             auxiliary.layout(plan.latents).size if auxiliary else 0
         )
         records = plan.steps // plan.log_every * (len(quantities(member)) + 2)
-        checkpoint = 4 * (3 * weights + records)
+        checkpoint = 4 * ((3 + plan.amsgrad) * weights + records)
         total += count * (2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records)
         largest = max(largest, checkpoint)
     being_written = min(len(plan.members), max(chunk_size, cores()))

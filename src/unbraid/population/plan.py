@@ -29,7 +29,7 @@ from unbraid.networks import NETWORKS
 from unbraid.networks.layout import INITIALISATIONS, Layout
 from unbraid.networks.network import Network
 from unbraid.networks.standardised import Standardised
-from unbraid.objectives.likelihood_spelling import read_likelihood
+from unbraid.objectives.likelihood_spelling import DECODED, read_likelihood
 from unbraid.objectives.likelihoods import Likelihood
 from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.objectives.objective import Objective
@@ -60,6 +60,8 @@ BOUNDS = {
 }
 """Least and most of the whole numbers of a stored plan."""
 PRECISIONS = ("float32", "bfloat16")
+ALL = "all"
+"""The batch that is all images."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ class Plan:
     """Mean and deviation of each channel, by which samples are standardised; empty for no."""
     initialisation: str = ""
     """By which weights start; empty for the network's own rule."""
+    full_batch: bool = False
+    """Whether a step takes every image once instead of some at random."""
+    amsgrad: bool = False
     command: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
@@ -97,7 +102,8 @@ class Plan:
         return {
             name: value
             for name, value in record.items()
-            if value or name not in ("where", "standardise", "initialisation")
+            if value
+            or name not in ("where", "standardise", "initialisation", "full_batch", "amsgrad")
         }
 
     @classmethod
@@ -202,7 +208,7 @@ def make_plan(
     supervision: Supervision | str | Sequence[Supervision | str | None] | None = None,
     seeds: int | Sequence[int] = 1,
     steps: int = defaults.STEPS,
-    batch_size: int = defaults.BATCH_SIZE,
+    batch_size: int | str = defaults.BATCH_SIZE,
     learning_rate: float | Sequence[float] = defaults.LEARNING_RATE,
     latents: int = defaults.LATENTS,
     network: Network | str = defaults.NETWORK,
@@ -215,6 +221,7 @@ def make_plan(
     convention: str = defaults.CONVENTION,
     precision: str = "float32",
     where: str | None = None,
+    amsgrad: bool = False,
     log_every: int | None = None,
     checkpoint_seconds: float = defaults.CHECKPOINT_SECONDS,
     code_samples: int = defaults.CODE_SAMPLES,
@@ -233,7 +240,8 @@ def make_plan(
     the network's own (`unbraid.networks.layout.INITIALISATIONS`). *convention* "mean" reads weights
     of the KL as Michlo et al. (2023) state them: means over pixels and latents instead of sums.
     *where* is a rule on the factors by which training picks its images (`unbraid.data.where_rule`);
-    scoring sees all of them. Every problem is reported at once.
+    scoring sees all of them. *batch_size* "all" takes every image at every step; *amsgrad* is a
+    variant of Adam. Every problem is reported at once.
     """
     problems = Problems()
     dataset = problems.collect(
@@ -247,14 +255,18 @@ def make_plan(
     rates = read_rates(plain(learning_rate), problems)
     whole = functools.partial(read_whole_number, problems)
     steps = whole("steps", plain(steps), 1, 10**9)
-    batch_size = whole("batch_size", plain(batch_size), 2, 10**5)
+    full_batch = batch_size == ALL
+    if full_batch:
+        batch_size = _count_all(dataset, where, problems)
+    else:
+        batch_size = whole("batch_size", plain(batch_size), 2, BOUNDS["batch_size"][1])
     latents = whole("latents", plain(latents), 1, 10**4)
     code_samples = whole("code_samples", plain(code_samples), 2, 10**9)
     every = max(1, steps // 200) if log_every is None else plain(log_every)
     every = whole("log_every", every, 1, 10**9)
     if not is_finite(plain(checkpoint_seconds)) or checkpoint_seconds < 0:
         problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
-    _check_words(precision, convention, standardise, problems)
+    _check_words(precision, convention, standardise, amsgrad, problems)
     spelled = ""
     if dataset is not None:
         spelled = _check_likelihood(likelihood, dataset, standardise, problems)
@@ -263,6 +275,8 @@ def make_plan(
         if initialisation is not None and chosen_network and not problems.found:
             layout = chosen_network.layout(dataset.sample_shape, latents)
             problems.collect(lambda: layout.starting(initialisation))
+        if chosen_network is not None:
+            _check_scales(chosen_network, spelled, problems)
         if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
         priors = _resolved(priors, dataset, latents, problems)
@@ -293,19 +307,49 @@ def make_plan(
         where=str(where or "").strip(),
         standardise=channel_constants(dataset) if standardise else {},
         initialisation=initialisation or "",
+        full_batch=full_batch,
+        amsgrad=amsgrad,
         command=command,
         made_with=_versions(),
     )
     return plan, dataset
 
 
-def _check_words(precision: Any, convention: Any, standardise: Any, problems: Problems) -> None:
+def _count_all(dataset: Dataset | None, where: str | None, problems: Problems) -> int:
+    """How many images a step takes that takes all."""
+    if where is not None:
+        rule = "cannot be all with a rule, by which images are drawn at random"
+        problems.add("batch_size", rule, Shown(f"where={where}"), "Leave one of them out.")
+    count = 2 if dataset is None else len(dataset.every_training_index())
+    if count > BOUNDS["batch_size"][1]:
+        rule = f"can be all for at most {BOUNDS['batch_size'][1]:,} images"
+        problems.add("batch_size", rule, count, "Give the number of images of a step.")
+    return count
+
+
+def _check_scales(network: Network, likelihood: str, problems: Problems) -> None:
+    """A decoder has scales for a likelihood that reads them, and for no other."""
+    wanted = read_likelihood(likelihood).scale == DECODED
+    if wanted and not network.decodes_scale:
+        rule = "needs a decoder with a scale for each value"
+        problems.add("likelihood", rule, likelihood, "Use {network=mlp:decoder_scale=softplus}.")
+    if network.decodes_scale and not wanted:
+        rule = "must read the scale that this decoder gives for each value"
+        remedy = "Use {likelihood=gaussian:scale=decoded}, or leave decoder_scale out."
+        problems.add("likelihood", rule, likelihood, remedy)
+
+
+def _check_words(
+    precision: Any, convention: Any, standardise: Any, amsgrad: Any, problems: Problems
+) -> None:
     if precision not in PRECISIONS:
         problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
     if convention not in CONVENTIONS:
         problems.add("convention", f"must be one of {', '.join(CONVENTIONS)}", convention)
     if not isinstance(standardise, bool):
         problems.add("standardise", "must be True or False", standardise)
+    if not isinstance(amsgrad, bool):
+        problems.add("amsgrad", "must be True or False", amsgrad)
 
 
 def _check_likelihood(

@@ -32,8 +32,8 @@ from unbraid.objectives.supervision.supervision import Supervision
 CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
     "seeds steps batch_size learning_rate latents network likelihood precision where prior"
-    " supervision standardise initialisation convention code_samples checkpoint_seconds out device"
-    " score keep_optimiser".split()
+    " supervision standardise initialisation convention amsgrad code_samples checkpoint_seconds out"
+    " device score keep_optimiser processes on address begin".split()
 )
 """What any objective can be trained with (`unbraid train`, a test looks), for telling a misspelt
 option from an unknown one.
@@ -57,7 +57,9 @@ def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
         complete = np.array_equal(
             dataset.factors(every), np.stack(np.unravel_index(every, sizes), axis=-1)
         )
-    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, len(dataset))
+    training = dataset.training_indices
+    count = len(dataset) if training is None else len(training)
+    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, count)
 
 
 def refusals(

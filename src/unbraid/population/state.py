@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from unbraid.population.adam import Adam
 
-STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
+STORED = tuple(item.name for item in fields(Adam) if not item.metadata)
 """Tensors of an optimiser group that a file holds."""
+OPTIONAL = tuple(item.name for item in fields(Adam) if "optional" in item.metadata)
+"""Those that it holds of some optimisers."""
 
 
 @dataclass
@@ -52,7 +55,8 @@ class State:
         if self.memory.shape[1]:
             named["memory"] = self.memory
         for group, adam in zip(_groups(len(self.auxiliary)), self.optimisers, strict=True):
-            named |= {f"{group}.{name}": getattr(adam, name) for name in STORED}
+            held = {name: getattr(adam, name) for name in (*STORED, *OPTIONAL)}
+            named |= {f"{group}.{name}": one for name, one in held.items() if one is not None}
         return named
 
     @property
@@ -65,10 +69,7 @@ class State:
         """The inverse of `tensors`."""
         on_device = {name: tensor.to(device) for name, tensor in named.items()}
         count = sum(name.endswith(".weights") for name in on_device)
-        model, *auxiliary = (
-            Adam(**{name: on_device[f"{group}.{name}"] for name in STORED})
-            for group in _groups(count - 1)
-        )
+        model, *auxiliary = (_adam_of(on_device, group) for group in _groups(count - 1))
         rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}
         rest["memory"] = on_device.get("memory", rest["window"].new_zeros(len(rest["window"]), 0))
         rest["age"] = on_device.get("age", torch.zeros_like(rest["diverged_at"]))
@@ -113,3 +114,9 @@ def is_over(step: int, diverged_at: Tensor, steps: int) -> bool:
 def _groups(auxiliary: int) -> list[str]:
     """Names of the optimisers in a file."""
     return ["model", *("auxiliary" if k == 0 else f"auxiliary{k + 1}" for k in range(auxiliary))]
+
+
+def _adam_of(named: Mapping[str, Tensor], group: str) -> Adam:
+    found = {name: named[f"{group}.{name}"] for name in STORED}
+    more: dict[str, Any] = {name: named.get(f"{group}.{name}") for name in OPTIONAL}
+    return Adam(**found, **more)

@@ -161,7 +161,8 @@ class TrainingStep:
                         )
                         for kind in self.kinds
                     ]
-                )
+                ),
+                amsgrad=self.plan.amsgrad,
             ),
             auxiliary=tuple(
                 Adam.start(kind.auxiliary_layout.initial(kind.seed, Stream.AUXILIARY_WEIGHTS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 from unbraid.metrics._resampled import STANDARD_ERROR
 from unbraid.scoring.metric_names import base, is_cheap, metric, needs, on_gpu, revision
+from unbraid.scoring.own_prior import OwnPrior, of_prior
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +46,8 @@ class MetricInputs:
     reconstruction: NDArray[Any] | None = None
     population: int | None = None
     """How many rows the whole grid has from which these were drawn, each once at most, if one."""
+    prior: OwnPrior | None = None
+    """The model's own, where that is another than the standard normal."""
 
     def part(self, rows: NDArray[np.int64], train: int) -> MetricInputs:
         """Some *rows*, of which the first *train* are for fitting."""
@@ -59,6 +63,7 @@ class MetricInputs:
             of(self.logvar),
             of(self.reconstruction),
             self.population,
+            self.prior,
         )
 
     def kl_per_latent(self) -> NDArray[np.float64]:
@@ -88,7 +93,12 @@ class Outcome:
 
 def evaluate(name: str, inputs: MetricInputs) -> Any:
     """The result of metric *name*, any but one that compares models, on one member."""
-    return metric(name)(*arguments(name, inputs))
+    return metric_for(name, inputs)(*arguments(name, inputs))
+
+
+def metric_for(name: str, inputs: MetricInputs) -> Callable[..., Any]:
+    """The metric that *name* means, with what it asks of the model's own prior."""
+    return functools.partial(metric(name), **of_prior(name, inputs.prior))
 
 
 def arguments(name: str, inputs: MetricInputs) -> tuple[Any, ...]:

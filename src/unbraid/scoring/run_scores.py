@@ -23,6 +23,7 @@ from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.counted import count_codes, not_counted
 from unbraid.scoring.metric_inputs import MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import metric_names, needing_factors, needs
+from unbraid.scoring.own_prior import OwnPrior, takes_prior
 from unbraid.scoring.score_table import ScoreTable, stored_scores
 from unbraid.scoring.standard_errors import with_error
 from unbraid.scoring.worker_processes import worker_processes
@@ -232,7 +233,7 @@ def _inapplicable(
     """Member, metric and representation of scores that would mean nothing; *warn* says why.
 
     Objectives that decode the mean leave their encoder's variance untrained, an overlap loss is no
-    likelihood, and the KL of an evidence bound is measured from the standard normal.
+    likelihood, and a bound of another package may measure its KL from the standard normal alone.
     """
     members = run.plan.members
     without = [member for member in healthy if not members[member].build().samples_latents]
@@ -258,12 +259,10 @@ def _inapplicable(
         why = f"since the overlap loss {run.plan.likelihood} is no likelihood"
         leave_out(sampling, bounds, representations, why)
     else:
-        why = (
-            "whose prior is not the standard normal from which its KL is measured; "
-            "unbraid.analysis.log_likelihood.log_likelihood knows every prior"
-        )
+        why = "whose prior is not the standard normal from which its KL is measured"
         others = [member for member in sampling if members[member].prior != "isotropic"]
-        leave_out(others, bounds, representations, why)
+        unable = [name for name in bounds if not takes_prior(name)]
+        leave_out(others, unable, representations, why)
     return found
 
 
@@ -310,7 +309,8 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
     kind, store, dataset = needs(task.metric), CodeStore(run), run.dataset
     # Noise that is drawn once leaves chance where no image is left out.
     noisy = kind == "elbo" or (task.representation == "sampled" and kind != "posterior")
-    grid = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset) and not noisy
+    whole = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset)
+    grid = whole and dataset.scoring_indices is None and not noisy
     found = []
     for member in task.members:
         codes = store.load(member)
@@ -328,6 +328,7 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
                 *posterior,
                 nats,
                 population=len(dataset) if grid else None,
+                prior=OwnPrior.of(run, member),
             )
         )
     return found

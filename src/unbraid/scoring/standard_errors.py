@@ -55,8 +55,8 @@ from unbraid.metrics import METRICS
 from unbraid.metrics._information import Information
 from unbraid.metrics._resampled import Cost, FromInformation, Resampled
 from unbraid.metrics._standardise import varying_latents
-from unbraid.scoring.metric_inputs import MetricInputs, arguments, evaluate
-from unbraid.scoring.metric_names import base, is_cheap, metric, needs, options, resampled
+from unbraid.scoring.metric_inputs import MetricInputs, arguments, evaluate, metric_for
+from unbraid.scoring.metric_names import base, is_cheap, needs, options, resampled
 
 ERRORS = (*get_args(Cost)[:1], "all", "none")
 """Which standard errors can be asked for."""
@@ -104,7 +104,7 @@ def _standard_error(
     if how.information is not None:
         scores = _of_information(name, how.information, inputs, parts)
         return _deviation(scores)
-    quick = functools.partial(metric(name), **how.quick)
+    quick = functools.partial(metric_for(name, inputs), **how.quick)
     scores = np.array([quick(*arguments(name, part)).score for part in parts])
     if how.sum_of_squares:
         latents = int(varying_latents(inputs.codes.astype(np.float64)).sum())

@@ -12,7 +12,6 @@ import inspect
 import json
 from typing import Any
 
-from unbraid.analysis.distances import learnt
 from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
 from unbraid.metrics import METRICS
@@ -26,13 +25,12 @@ from unbraid.population.resolve import (
 )
 from unbraid.population.seeds_and_rates import read_rates, read_seeds
 from unbraid.scoring.metric_names import base, metric_names, revision
+from unbraid.studies.measures import check_measures, measure_revision
 from unbraid.studies.pool import Slice
 
-AXES_REVISION = 1
-"""Of how the decoder's axes are measured."""
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
-_LATER = ("initialisation",)
-"""Settings that came after the first tables: told only where they are not their defaults."""
+_LATER = ("amsgrad", "initialisation")
+"""Settings that came after the first tables were made: told where they are not as usual."""
 _MERGED = ("hyper", "network_options", "prior_options")
 """Told with the objectives, network and priors that they go to."""
 
@@ -63,12 +61,10 @@ def definition(one: Slice) -> dict[str, Any]:
         "learning_rate": read_rates(plain(plan["learning_rate"]), problems),
         "precision": one.plan.get("precision", "auto"),
     }
-    for name in _MERGED:
+    usual = [name for name in _LATER if plan[name] == parameters[name].default]
+    for name in (*_MERGED, *usual):
         del plan[name]
-    for name in _LATER:
-        if plan[name] == parameters[name].default:
-            del plan[name]
-    measured = {
+    measured: dict[str, Any] = {
         "metrics": {
             name: revision(name) for name in scored(one, problems) if base(name) in METRICS
         },
@@ -76,17 +72,18 @@ def definition(one: Slice) -> dict[str, Any]:
         "stages": list(one.stages),
         "by_latent": one.latents,
     }
-    if one.distances:
-        measured["distances"] = learnt.REVISION
-    if one.settings:
-        measured["settings"] = list(one.settings)
+    check_measures(one.measures, problems)
     problems.raise_if_any()
     return json.loads(json.dumps(plan | measured | _further(one)))
 
 
 def _further(one: Slice) -> dict[str, Any]:
     """What few slices have, so that the definition of all others is what it was before."""
-    found: dict[str, Any] = {"axes": AXES_REVISION} if one.axes else {}
+    found: dict[str, Any] = {}
+    if one.measures:
+        found["measures"] = {name: measure_revision(name) for name in one.measures}
+    if one.settings:
+        found["settings"] = list(one.settings)
     if one.called:
         found["called"] = one.called
     if one.made:

@@ -31,9 +31,10 @@ class Exhibit:
     """A figure as data, in the form the paper gave it; pages and documents draw it.
 
     *table* has, for a matrix, a row and a column for each of its own and numbers in its cells; for
-    images columns `y`, the name of their row, `x`, their place in it, and `image`, bytes `(height,
-    width, channels)`; for every other form columns `x`, `y` and `group`, and where there are
-    intervals `low` and `high`. Groups `a, b` and `a, c` share a colour; one called `paper` is grey.
+    images the same with pictures in them: uint8 `(height, width)` or with channels behind, or
+    densities `(height, width)`, None for no picture; for every other form columns `x`, `y` and
+    `group`, and where there are intervals `low` and `high`. Groups `a, b` and `a, c` share a
+    colour; one called `paper` is grey.
     """
 
     form: Form

@@ -47,14 +47,12 @@ class Slice:
     """Steps before the last at which the models are scored as well."""
     latents: bool = False
     """Whether KL and variance of every latent are kept."""
-    axes: bool = False
-    """Whether the decoder's local axes are measured."""
-    distances: bool = False
-    """Whether it is kept what the models make of perceived distances (`analysis/distances/learnt`).
-    """
+    measures: tuple[str, ...] = ()
+    """What else is kept of the models (`studies/measures.py`)."""
     settings: tuple[str, ...] = ()
-    """Settings of the plan, options of its data and hyperparameters that become columns of their
-    own, for studies that vary more than strengths and seeds.
+    """Settings that become columns of their own, for studies that vary more than strengths and
+    seeds: hyperparameters, the prior and its options as `prior_gamma`, options of the data and the
+    network, fields of the plan.
     """
     called: str = ""
     """What tables call its data, where that is not the name in the plan."""

@@ -9,8 +9,8 @@ its result as `<metric>.<field>`. Of data with factors, `information` (factors x
 row: mutual information of mean codes as a share of the factor's entropy) and `factors` (their
 names). Of slices that ask for it: `kl_by_latent` (nats), `variance_by_latent` (posterior variances,
 mean over images), `information_level` (of the latent that encodes each factor, 1 - its posterior
-variance), settings under their own names, `distances.<column>` (`analysis/distances/learnt.py`).
-Scores of diverged models are NaN.
+variance), settings under their own names, and what is measured (`studies/measures.py`). Scores of
+diverged models are NaN.
 
 Each file says what it was made from and by: the slice's definition, versions, device, precision,
 date, seconds. A table of another definition than today's is refused, never removed.
@@ -43,6 +43,7 @@ from unbraid.core.store import (
 )
 from unbraid.metrics import METRICS
 from unbraid.studies.definition import definition
+from unbraid.studies.measures import LISTS
 from unbraid.studies.pool import ABOUT_THE_MODEL, BY_LATENT, Pool, Scale, Slice, check_pools
 from unbraid.studies.study import Study
 
@@ -291,7 +292,7 @@ def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     names = ordered({*ABOUT_THE_MODEL, *(name for table in tables for name in table.columns)})
     columns: dict[str, list[Any]] = {}
     for name in names:
-        empty = None if name in BY_LATENT else float("nan")
+        empty = None if name in (*BY_LATENT, *LISTS) else float("nan")
         columns[name] = [
             value
             for table in tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from unbraid.studies.results import ordered
 
 if TYPE_CHECKING:
     import pandas as pd
-    import torch
 
 
 def slice_table(
@@ -35,16 +34,14 @@ def slice_table(
     data: str = "",
     by_latent: bool = False,
     settings: Sequence[str] = (),
-    distances: pd.DataFrame | None = None,
-    axes_on: torch.device | None = None,
+    more: Mapping[str, list[Any]] | None = None,
 ) -> pd.DataFrame:
     """A row for each model of *run*: what it is, its *scores*, what its latents know of factors,
-    and where asked their KL and variance, its *settings*, its *distances*, and its decoder's local
-    axes, measured on the device *axes_on*.
+    and where asked their KL and variance, its *settings*, and *more* columns as they are.
+
 
     *data* is what the table calls the run's data, by default their own name. *scores* are rows as
-    `stored_scores` has them, those of *metrics* on mean codes and of *sampled* on sampled ones;
-    *distances* are rows of `learnt_distances`.
+    `stored_scores` has them, those of *metrics* on mean codes and of *sampled* on sampled ones.
     """
     import pandas as pd
 
@@ -61,12 +58,8 @@ def slice_table(
     columns |= _scores(scores, metrics, sampled, [one.id for one in run.plan.members])
     healthy = [row["status"] == "trained" for row in rows]
     columns |= {name: [_setting(run, one, name) for one in run.plan.members] for name in settings}
-    if distances is not None:
-        own = distances.set_index("member").reindex([one.id for one in run.plan.members])
-        columns |= {f"distances.{name}": own[name].tolist() for name in own}
     columns |= _by_latent(run, healthy, by_latent)
-    if axes_on is not None:
-        columns |= _axes(run, healthy, axes_on)
+    columns |= more or {}
     return pd.DataFrame({name: columns[name] for name in ordered(columns)})
 
 
@@ -148,25 +141,15 @@ def _known(codes: Codes, names: list[str], noisy: bool) -> dict[str, Any]:
 
 def _setting(run: RunFolder, member: Member, name: str) -> float | str:
     """A setting of *member*: a hyperparameter as it was given, of its objective or of what it
-    learns from beside images, an option of data or network, or a field of the plan; NaN where it
-    has no such.
+    learns from beside images, its prior or an option of it, an option of data or network, or a
+    field of the plan; NaN where it has no such.
     """
     plan = run.plan
     beside = [one.hyper() for one in member.build_supervision()]
-    places = (member.given, member.hyper, *beside, plan.data_options, plan.network_options)
+    own = (member.given, member.settings(), *beside)
+    places = (*own, plan.data_options, plan.network_options)
     for place in (*places, vars(plan)):
         if name in place:
             value = place[name]
             return float(value) if isinstance(value, (int, float)) else str(value)
     return math.nan
-
-
-def _axes(run: RunFolder, healthy: list[bool], device: torch.device) -> dict[str, list[float]]:
-    """How the decoder's local axes of every model lie; NaN for models that diverged."""
-    from unbraid.analysis.perturbation.decoder_axes import AXES, decoder_axes
-
-    found = [
-        decoder_axes(run, member.id, device).numbers() if fine else dict.fromkeys(AXES, math.nan)
-        for member, fine in zip(run.plan.members, healthy, strict=True)
-    ]
-    return {f"axes.{name}": [one[name] for one in found] for name in AXES}

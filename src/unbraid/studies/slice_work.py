@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from unbraid.analysis.distances.learnt import learnt_distances
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.cuda_streams import stream_of
@@ -54,12 +53,13 @@ from unbraid.studies.definition import (
     scored,
     scored_sampled,
 )
+from unbraid.studies.measures import measured
 from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import COLUMN_KINDS, Results, stacked
 from unbraid.studies.slice_table import slice_table
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Report = Callable[[int, bool], None]
 """Told how many model-steps more are done, and whether they were found so."""
@@ -263,20 +263,14 @@ class SliceWork:
                 data=self.slice.data,
                 by_latent=self.slice.latents,
                 settings=self.slice.settings,
-                distances=self._distances() if healthy and self.slice.distances else None,
-                axes_on=self.device if self.slice.axes else None,
+                more=measured(self.run, self.slice.measures, self.device, self._check_stop),
             )
             write_table(self._stage_file(steps), table)
             failpoint("slice.scored")
 
-    def _distances(self) -> pd.DataFrame:
-        """What the models make of perceived distances; `Stopped` when stopped."""
-
-        def advance(done: int, total: int) -> None:
-            if self.stop.is_set():
-                raise Stopped
-
-        return learnt_distances(self.run, device=self.device, progress=advance)
+    def _check_stop(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
 
     def finish(self) -> None:
         """Score the last stage, write the slice's table and remove the folder; `Stopped` when

@@ -14,6 +14,7 @@ import pytest
 
 from unbraid.analysis.theory.local_axes import local_axes
 from unbraid.analysis.theory.pinwheel_decomposition import pinwheel_decomposition
+from unbraid.analysis.theory.three_overlaps import three_overlaps
 from unbraid.commands.gallery import GalleryResult, gallery
 from unbraid.core.registry import Citation
 from unbraid.report.gallery import statements
@@ -31,7 +32,11 @@ KEYS = [
     "local_axes",
     "optimal_rotation",
     "pinwheel",
+    "three_overlaps",
+    "overlap_information",
 ]
+TRAINED = ("local_axes", "pinwheel", "three_overlaps")
+"""Those that take longer than the others together."""
 UNSEEN = "<script>alert('x')</script> & 2 < 3"
 
 
@@ -40,6 +45,7 @@ def quick() -> list[Statement]:
     short = {
         "local_axes": lambda seed: local_axes(steps=20, restarts=2, seed=seed),
         "pinwheel": lambda seed: pinwheel_decomposition(steps=5, seed=seed),
+        "three_overlaps": lambda seed: three_overlaps(steps=5, seed=seed),
     }
     return [replace(one, compute=short.get(one.key, one.compute)) for one in STATEMENTS]
 
@@ -94,18 +100,19 @@ def test_statements_hold(made: GalleryResult, key: str) -> None:
 def test_untrained_networks_fail_and_are_said_to(made: GalleryResult) -> None:
     """A few steps are far too few, and a verdict that could not fail would be none."""
     failed = [one.statement.key for one in made.checked if not one.verdict.holds]
-    assert failed == ["local_axes", "pinwheel", "own"]
+    assert failed == ["local_axes", "pinwheel", "three_overlaps", "own"]
     assert (
         held_sentence(made.checked)
-        == "5 of 8 statements hold in this computation. Not met: A nonlinear VAE follows local"
-        f" axes; Overlap and structure are two knobs; Mine {UNSEEN}."
+        == "6 of 10 statements hold in this computation. Not met: A nonlinear VAE follows local"
+        " axes; Overlap and structure are two knobs; Too little overlap, the right one, too much;"
+        f" Mine {UNSEEN}."
     )
 
 
 def test_verdicts_turn_with_the_evidence(made: GalleryResult) -> None:
     """Each decisive number, made wrong, turns its verdict."""
     found: dict[str, Any] = {
-        one.key: one.compute(0) for one in STATEMENTS if one.key not in ("local_axes", "pinwheel")
+        one.key: one.compute(0) for one in STATEMENTS if one.key not in TRAINED
     }
     unlike = found["impossibility"]
     for change in (
@@ -132,6 +139,13 @@ def test_verdicts_turn_with_the_evidence(made: GalleryResult) -> None:
     pca = found["linear_pca"]
     assert not statements._pca(replace(pca, distinct=pca.equal)).holds
     assert not statements._pca(replace(pca, equal=pca.equal[:1])).holds
+    told = found["overlap_information"]
+    for change in (
+        {"ball_overlap": told.ball_overlap + 0.1},
+        {"information": told.information / 2},
+        {"normal_overlap": told.normal_overlap / 2},
+    ):
+        assert not statements._information(replace(told, **change)).holds
     sweep = found["optimal_rotation"]
     assert not statements._rotation(replace(sweep, searched_loss=sweep.searched_loss - 1e-5)).holds
     assert not statements._rotation(replace(sweep, losses=sweep.losses - 1.0)).holds
@@ -168,8 +182,8 @@ def test_the_page_says_what_was_found(made: GalleryResult) -> None:
         for name, value in one.verdict.numbers:
             assert f"{name} {value}" in page.text
         assert one.statement.call.format(seed=3).splitlines()[-1] in page.text
-    assert page.text.count("holds by the numbers") == 5
-    assert page.text.count("fails by the numbers") == 3
+    assert page.text.count("holds by the numbers") == 6
+    assert page.text.count("fails by the numbers") == 4
     assert "number 4" in page.text
 
 

@@ -183,13 +183,3 @@ def test_a_logarithmic_axis_leaves_out_what_it_cannot_show_and_cuts_intervals():
     assert figure.count["circle"] == 2
     assert "nan" not in figure.text
     assert {"10", "100"} <= {*figure.words}
-
-
-def test_images_stand_in_rows_under_their_names():
-    grey = np.full((4, 4, 1), 128, np.uint8)
-    rows = [(name, place, grey) for name in ("original", "pattern") for place in range(3)]
-    table = pd.DataFrame(rows, columns=["y", "x", "image"])
-    svg = draw(Exhibit("images", table, "", "", "Images."))
-    assert svg.count("<image ") == 6
-    assert svg.index("original") < svg.index("<image") < svg.index("pattern")
-    assert svg.count("data:image/png;base64,") == 6

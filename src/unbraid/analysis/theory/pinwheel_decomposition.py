@@ -13,7 +13,8 @@ authors' decoder has a second head for the scale of each value. A single learned
 replace that: it is still 0.6 after 500 steps, a likelihood so weak that KL(p || q) is 0.1 nats with
 α = 1 already and no α improves on it (`benchmarks/decomposition.py` shows both). A step takes 400
 points at random with replacement where the authors take all 400. Adam has no AMSGrad. The KL
-divergence counts log p(z) once (`objectives/priors/mixture.py`).
+divergence counts log p(z) once (`objectives/priors/mixture.py`). The study `mathieu2019` trains it
+as the authors do, with a scale for each value, all points at every step and AMSGrad.
 """
 
 from __future__ import annotations

@@ -76,11 +76,21 @@ SOURCE = Source(
     ),
 )
 
+BORDERS = (0, 162_770, 182_637, 202_599)
+"""Where training, validation and test images begin, and the end."""
+
 
 class CelebA(OfficialDataset):
     """CelebA: 202,599 aligned faces with 40 yes-or-no attributes, from the published files."""
 
     source: ClassVar[Source] = SOURCE
+    splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
+
+    def indices_of(self, split: str) -> NDArray[np.int64]:
+        """The parts of its list_eval_partition.txt, which lie one behind the other."""
+        at = self.splits.index(split)
+        begin, end = BORDERS[at : at + 2]
+        return np.arange(min(begin, len(self)), min(end, len(self)))
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:

@@ -96,6 +96,15 @@ class FashionMNIST(OfficialDataset):
     """Fashion-MNIST: 70,000 grey images of clothes with 1 factor, from the published files."""
 
     source: ClassVar[Source] = SOURCE
+    splits: ClassVar[tuple[str, ...]] = ("train", "test")
+
+    training_images: ClassVar[int] = 60_000
+
+    def indices_of(self, split: str) -> NDArray[np.int64]:
+        """The training images come first."""
+        every = np.arange(len(self))
+        first, rest = np.split(every, [self.training_images])
+        return first if split == "train" else rest
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:

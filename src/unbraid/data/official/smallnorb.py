@@ -112,20 +112,33 @@ SOURCE = Source(
     ),
 )
 
+TRAINING_INSTANCES = (4, 6, 7, 8, 9)
+
 
 class SmallNORB(OfficialDataset):
     """SmallNORB: photographs of 50 toys with 5 factors, from the published files."""
 
     source: ClassVar[Source] = SOURCE
+    splits: ClassVar[tuple[str, ...]] = ("train", "test")
 
-    def __init__(self, instance: str = "factor") -> None:
-        """The *instance* is a `factor`, or `hidden`."""
+    def __init__(
+        self, instance: str = "factor", resize: int | None = None, split: str | None = None
+    ) -> None:
+        """The *instance* is a `factor`, or `hidden`; *resize* and *split* as of others."""
         if instance not in INSTANCES:
             raise InputError(unknown("instance", str(instance), INSTANCES))
-        super().__init__()
-        self.options = {} if instance == "factor" else {"instance": instance}
+        super().__init__(resize, split)
+        if instance != "factor":
+            self.options["instance"] = instance
         names = self.published_as.factor_names
         self._told = [at for at, name in enumerate(names) if name not in self.options]
+
+    def indices_of(self, split: str) -> NDArray[np.int64]:
+        """Instances 4, 6, 7, 8, 9 of each category were published for training."""
+        every = np.arange(len(self))
+        place = self.published_as.factor_names.index("instance")
+        training = np.isin(self.grid.to_factors(every)[:, place], TRAINING_INSTANCES)
+        return every[training if split == "train" else ~training]
 
     @property
     def factor_names(self) -> tuple[str, ...]:

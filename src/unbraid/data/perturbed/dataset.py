@@ -95,6 +95,16 @@ class Perturbed(Dataset):
         return self.base.sample_shape
 
     @property
+    def training_indices(self) -> NDArray[np.int64] | None:
+        """Those of the original."""
+        return self.base.training_indices
+
+    @property
+    def scoring_indices(self) -> NDArray[np.int64] | None:
+        """Those of the original."""
+        return self.base.scoring_indices
+
+    @property
     def device_bytes(self) -> int:
         """The original's, and the pattern with the place of every image in it."""
         return self.base.device_bytes + sum(array.nbytes for array in self._stored())

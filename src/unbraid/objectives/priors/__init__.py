@@ -14,6 +14,7 @@ PRIORS = Registry(
         "anisotropic": "unbraid.objectives.priors.anisotropic:Anisotropic",
         "mixture": "unbraid.objectives.priors.mixture:Mixture",
         "sparse": "unbraid.objectives.priors.sparse:Sparse",
+        "cross": "unbraid.objectives.priors.cross:Cross",
         "student_t": "unbraid.objectives.priors.student_t:StudentT",
     },
     "unbraid.objectives.priors.prior:Prior",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import recorded_sample
+from unbraid.codes.codes import scored_sample
 from unbraid.data.dataset import Dataset
 
 MOST = 256
@@ -39,7 +39,7 @@ class Samples:
     def indices(self) -> NDArray[np.int64]:
         """Which images they are."""
         count = min(MOST, max(1, _MOST_VALUES // math.prod(self.dataset.image_shape)))
-        return recorded_sample(len(self.dataset), self.wanted)[:count]
+        return scored_sample(self.dataset, self.wanted)[:count]
 
     def record(self) -> dict[str, Any]:
         """What the page is given: the images side by side in rows, and their factor values."""

@@ -19,11 +19,16 @@ from unbraid.analysis.theory.beta_vae_theorems import (
 from unbraid.analysis.theory.impossibility import Impossibility, impossibility
 from unbraid.analysis.theory.local_axes import LocalAxes, local_axes
 from unbraid.analysis.theory.optimal_rotation import RotationSweep, rotation_sweep
+from unbraid.analysis.theory.overlap_and_information import (
+    OverlapAndInformation,
+    overlap_and_information,
+)
 from unbraid.analysis.theory.pca_alignment import PcaAlignment, pca_alignment
 from unbraid.analysis.theory.pinwheel_decomposition import (
     PinwheelDecomposition,
     pinwheel_decomposition,
 )
+from unbraid.analysis.theory.three_overlaps import ThreeOverlaps, three_overlaps
 from unbraid.core.registry import Citation
 from unbraid.report.gallery.figures import (
     Panel,
@@ -34,6 +39,7 @@ from unbraid.report.gallery.figures import (
     theorem_one_panels,
     theorem_two_panels,
 )
+from unbraid.report.gallery.overlap_figures import information_panels, three_overlaps_panels
 from unbraid.report.gallery.pinwheel_figures import pinwheel_panels
 
 LOCATELLO = Citation(
@@ -237,6 +243,43 @@ def _pinwheel(found: PinwheelDecomposition) -> Verdict:
     )
 
 
+def _three_overlaps(found: ThreeOverlaps) -> Verdict:
+    little, right, much = found.models
+    return Verdict(
+        found.overlap_rises
+        and right.covered > little.covered + 0.25
+        and right.error < 0.5 * much.error,
+        tuple(
+            (f"β = {one.beta:g}: overlap, prior covered, error", numbers)
+            for one in found.models
+            for numbers in [f"{one.overlap:.3f}, {one.covered:.0%}, {one.error:.3f}"]
+        ),
+        f"q(z) covers {little.covered:.0%} of the prior with too little overlap,"
+        f" {right.covered:.0%} with the right one; points are {right.error:.2f} and with too much"
+        f" {much.error:.2f} off",
+    )
+
+
+def _information(found: OverlapAndInformation) -> Verdict:
+    reach = found.information / found.most
+    middle = abs(reach - 0.5).argmin()
+    apart = float(found.ball_overlap.max())
+    return Verdict(
+        bool(reach[0] < 0.05 and reach[-1] > 0.95 and apart < 0.01)
+        and bool(found.normal_overlap[middle] > 0.5),
+        (
+            ("I(x; z) of the balls", f"{reach[0]:.0%} to {reach[-1]:.0%} of log n"),
+            ("Largest overlap of balls", f"{apart:.1e}"),
+            (
+                "Overlap of normal posteriors with half of log n",
+                f"{found.normal_overlap[middle]:.2f}",
+            ),
+        ),
+        f"I(x; z) from {reach[0]:.0%} to {reach[-1]:.0%} of log n while balls overlap by"
+        f" {apart:.0e}; normal posteriors with half of it by {found.normal_overlap[middle]:.2f}",
+    )
+
+
 STATEMENTS: list[Statement] = [
     Statement(
         "impossibility",
@@ -335,5 +378,34 @@ STATEMENTS: list[Statement] = [
         _pinwheel,
         "from unbraid.analysis.theory.pinwheel_decomposition import"
         " pinwheel_decomposition\npinwheel_decomposition(seed={seed})",
+    ),
+    Statement(
+        "three_overlaps",
+        "Too little overlap, the right one, too much",
+        (MATHIEU,),
+        "Points on a cross, and a prior that is a cross. With too little overlap each point has a"
+        " place of its own: latents are a lookup table, and q(z) is a set of dots that no prior"
+        " forms. With too much every posterior is nearly the prior, and the point is forgotten."
+        " Between them neighbours share latents: q(z) takes the prior's form, and points are still"
+        " told apart.",
+        lambda seed: three_overlaps(seed=seed),
+        three_overlaps_panels,
+        _three_overlaps,
+        "from unbraid.analysis.theory.three_overlaps import"
+        " three_overlaps\nthree_overlaps(seed={seed})",
+    ),
+    Statement(
+        "overlap_information",
+        "Information does not measure overlap",
+        (MATHIEU,),
+        "An encoder that sends a sample to a tiny ball of its own with probability λ, and else to a"
+        " draw of the prior, tells any amount about the sample, as λ says. Yet the balls never"
+        " touch: neighbouring latents mean unrelated samples however little they tell. Normal"
+        " posteriors that tell as much lie in each other.",
+        lambda seed: overlap_and_information(seed=seed),
+        information_panels,
+        _information,
+        "from unbraid.analysis.theory.overlap_and_information import"
+        " overlap_and_information\noverlap_and_information(seed={seed})",
     ),
 ]

@@ -169,7 +169,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Data", samples),
         *_part(plan, dataset),
         *dataset.about,
-        ("Training", f"{plan.steps:,} steps, batch {plan.batch_size:,}"),
+        ("Training", _training(plan)),
         ("Learning rate", ", ".join(map(shown, rates))),
         ("Latents", f"{plan.latents}"),
         ("Network", plan.network + (f" ({options})" if options else "")),
@@ -206,6 +206,12 @@ def _unusual_facts(plan: Plan) -> list[tuple[str, str]]:
         )
         facts.append(("Stated for means", stated))
     return facts
+
+
+def _training(plan: Plan) -> str:
+    """How long, on how many images at a time."""
+    batch = "every image at each" if plan.full_batch else f"batch {plan.batch_size:,}"
+    return f"{plan.steps:,} steps, {batch}" + (", AMSGrad" if plan.amsgrad else "")
 
 
 def _part(plan: Plan, dataset: Dataset) -> list[tuple[str, str]]:

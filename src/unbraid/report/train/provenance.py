@@ -165,7 +165,7 @@ def _options(plan: Plan) -> list[str]:
         "supervision": _one_or_list(_supervisions(plan)),
         "seeds": _seeds(plan.members),
         "steps": plan.steps,
-        "batch_size": plan.batch_size,
+        "batch_size": "all" if plan.full_batch else plan.batch_size,
         "learning_rate": _one_or_list(
             list(dict.fromkeys(member.learning_rate for member in plan.members))
         ),
@@ -181,6 +181,7 @@ def _options(plan: Plan) -> list[str]:
         "convention": "mean" if any(member.given for member in plan.members) else "sum",
         "precision": plan.precision,
         "where": plan.where or None,
+        "amsgrad": plan.amsgrad,
         "log_every": None if plan.log_every == max(1, plan.steps // 200) else plan.log_every,
         "checkpoint_seconds": plan.checkpoint_seconds,
         "code_samples": plan.code_samples,

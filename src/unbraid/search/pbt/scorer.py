@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import TRAIN_SHARE, recorded_sample
+from unbraid.codes.codes import TRAIN_SHARE, scored_sample
 from unbraid.core.checks import is_whole, plain
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
@@ -94,7 +94,7 @@ class Scorer:
 
     def sample(self, dataset: Dataset) -> NDArray[np.int64]:
         """The images that are looked at."""
-        return recorded_sample(len(dataset), self.points, self.seed)
+        return scored_sample(dataset, self.points, self.seed)
 
     def better(self, score: float) -> float:
         """*score* as the search ranks it: higher is better."""

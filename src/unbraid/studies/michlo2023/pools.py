@@ -144,7 +144,7 @@ def _spacings(
             _plan(plan, "xysquares", OBJECTIVES.values(), betas, 9, seeds, steps)
             | {"data_options": {"spacing": spacing}},
             METRICS,
-            distances=True,
+            measures=("distances",),
             settings=SETTINGS,
         )
         for spacing in spacings
@@ -166,7 +166,7 @@ def _blur(
             _plan(plan, "xysquares", [OBJECTIVES[objective]], some, 25, seeds, steps)
             | {"likelihood": likelihood},
             METRICS,
-            distances=True,
+            measures=("distances",),
             settings=SETTINGS,
         )
         for loss, likelihood in BLUR_LOSSES.items()
@@ -191,7 +191,7 @@ def _betas(
             _name(f"{one}-{latents}-latents", seeds),
             _plan(plan, one, OBJECTIVES.values(), betas, latents, seeds, steps),
             METRICS,
-            distances=True,
+            measures=("distances",),
             settings=SETTINGS,
         )
         for one in data
@@ -216,7 +216,7 @@ def _levels(
             _name(f"{one}-levels", seeds),
             _plan(plan, one, [OBJECTIVES["beta"]], (LEVELS_BETA,), 9, seeds, steps),
             METRICS,
-            distances=True,
+            measures=("distances",),
             settings=SETTINGS,
         )
         for one in data

@@ -24,20 +24,16 @@ def visibility(table: pd.DataFrame) -> Finding:
     data = WithS(DSPRITES.data, epsilon=DSPRITES.epsilon)
     indices = np.sort(np.random.default_rng(0).choice(len(data), IMAGES, replace=False))
     found = side_by_side(data, indices)
-    pictures = [
-        (row, place, picture)
-        for row, images in (
-            ("original", found.original),
-            ("pattern", found.pattern),
-            ("modified", found.changed),
-        )
-        for place, picture in enumerate(images[:SHOWN])
-    ]
+    rows = {"original": found.original, "pattern": found.pattern, "modified": found.changed}
+    pictures = pd.DataFrame(
+        {str(place + 1): [images[place] for images in rows.values()] for place in range(SHOWN)},
+        index=[*rows],
+    )
     return Finding(
         (mean_of("PSNR, dB", found.psnr),),
         Exhibit(
             "images",
-            pd.DataFrame(pictures, columns=["y", "x", "image"]),
+            pictures,
             "",
             "",
             f"dSprites, the pattern at epsilon {data.epsilon:g} (grey is no change), and both.",

@@ -222,7 +222,7 @@ def _slice(
         plan,
         metrics,
         latents=True,
-        axes=axes,
+        measures=("axes",) if axes else (),
         called="" if version == ORIGINAL else called,
         made=made[version],
         leaves=leaves,

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts of Mathieu et al. 2019: each claim on tables where it is true and where it is not."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies import mathieu2019_tables as tables
+
+from unbraid.report.study.figures import draw
+from unbraid.studies.intervals import mean_of
+from unbraid.studies.mathieu2019 import STUDY
+from unbraid.studies.mathieu2019 import theory as without_models
+from unbraid.studies.mathieu2019.matched import chosen
+from unbraid.studies.mathieu2019.rows import paired, rows_of
+
+true_table = functools.cache(lambda name: tables.CLAIMS[name](True))
+CLAIM = {claim.id: claim for claim in STUDY.claims}
+TRAINED = list(tables.CLAIMS)
+WITHOUT_TRAINING = ["MAT-TH1", "MAT-TH2", "MAT-OBJ", "MAT-E5"]
+ONE_MODEL = "MAT-F3b"
+"""It looks at one model, which has no interval."""
+
+
+def finding(name: str, table: pd.DataFrame):
+    return STUDY.analyses[name](table)
+
+
+def verdict(name: str, table: pd.DataFrame) -> str:
+    return CLAIM[name].verdict(finding(name, table))
+
+
+@functools.cache
+def true_finding(name: str):
+    return finding(name, true_table(name) if name in tables.CLAIMS else pd.DataFrame())
+
+
+def test_every_claim_has_an_analysis_and_a_test():
+    assert len(CLAIM) == 15
+    assert {*CLAIM} == {*STUDY.analyses} == {*TRAINED, *WITHOUT_TRAINING}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_claim_that_is_true_is_reproduced(name):
+    assert CLAIM[name].verdict(true_finding(name)) == "reproduced"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_claim_that_is_false_is_not_reproduced(name):
+    assert verdict(name, tables.CLAIMS[name](False)) == "not reproduced"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_diverged_models_do_not_decide(name):
+    table = tables.spoiled(true_table(name))
+    assert (table["status"] == "diverged").sum() == 1
+    found = finding(name, table)
+    assert CLAIM[name].verdict(found) == "reproduced"
+    assert all(math.isfinite(found.estimate(rule.statistic).low) for rule in CLAIM[name].rules)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_order_of_rows_does_not_matter(name):
+    found = [true_finding(name), finding(name, true_table(name).sample(frac=1.0, random_state=0))]
+    for rule in CLAIM[name].rules:
+        one, other = (each.estimate(rule.statistic) for each in found)
+        assert one.value == pytest.approx(other.value)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_without_its_models_a_claim_is_not_run(name):
+    table = true_table(name)
+    assert verdict(name, table.iloc[:0]) == "not run"
+    assert verdict(name, pd.DataFrame()) == "not run"
+    kept = ["pool", "slice", "data", "objective", "strength", "seed", "steps", "status"]
+    assert verdict(name, table[kept]) == "not run"
+    assert verdict(name, table.assign(pool="pilot")) == "not run"
+    assert verdict(name, table.assign(status="diverged")) == "not run"
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINED if name != ONE_MODEL])
+def test_one_seed_decides_nothing(name):
+    table = true_table(name)
+    assert verdict(name, table[table["seed"] == 0]) == "undecided"
+
+
+@pytest.mark.parametrize("name", [*TRAINED, *WITHOUT_TRAINING])
+def test_findings_can_be_shown(name):
+    found = true_finding(name)
+    names = [one.name for one in found.estimates]
+    assert len({*names}) == len(names)
+    if found.exhibit is None:
+        assert name == "MAT-OBJ"
+        return
+    assert found.exhibit.caption.endswith(".")
+    assert draw(found.exhibit).startswith("<svg")
+
+
+@pytest.mark.parametrize("name", WITHOUT_TRAINING)
+def test_what_needs_no_models_holds(name):
+    assert CLAIM[name].verdict(true_finding(name)) == "reproduced"
+    again = finding(name, pd.DataFrame())
+    assert again is true_finding(name)  # computed once in a process
+
+
+def test_the_objective_is_compared_with_something_of_its_own(monkeypatch):
+    monkeypatch.setattr(without_models, "_by_formula", lambda *given: given[0].mean())
+    assert without_models._gap(1.0, 0.0, 0) > 0.1
+
+
+def test_seeds_without_all_settings_are_left_out():
+    table = true_table("MAT-F1a")
+    half = table[~((table["seed"] == 3) & (table["beta"] == 8.0))]
+    found = rows_of(half, "independence", ["kim_mnih_score"], ["beta", "prior", "prior_learned"])
+    assert found is not None
+    assert sorted(found.rows["seed"].unique()) == [0, 1, 2, 4, 5, 6, 7]
+
+
+def test_only_the_last_stage_counts():
+    table = true_table("MAT-D")
+    early = table.assign(steps=500, **{"aggregate.kl": 1.0})
+    found = finding("MAT-D", pd.concat([early, table]))
+    for rule in CLAIM["MAT-D"].rules:
+        assert found.estimate(rule.statistic) == true_finding("MAT-D").estimate(rule.statistic)
+
+
+def test_pairs_are_of_one_seed_and_setting():
+    one = pd.DataFrame({"seed": [0, 0, 1, 2], "beta": [1, 2, 1, 1], "y": [3.0, 5.0, 4.0, 9.0]})
+    other = pd.DataFrame({"seed": [0, 0, 1], "beta": [1, 2, 1], "y": [1.0, 1.0, 2.0]})
+    found = paired("gain", one, other, "y", ["beta"])
+    assert found == mean_of("gain", [3.0, 2.0])
+    assert paired("share", one, other, "y", ["beta"], share=True) == mean_of("share", [3.0, 1.0])
+
+
+def test_a_setting_is_chosen_by_the_other_seeds():
+    scores = np.array([[9.0, 0.0, 0.0, 0.0], [5.0, 5.0, 4.0, 5.0]])
+    rows = pd.DataFrame(
+        [
+            {"setting": f"s{i}", "seed": seed, "use": scores[i, seed]}
+            for i in range(2)
+            for seed in range(4)
+        ]
+    )
+    # Seed 0's luck with s0 chooses nothing for itself; the others choose s1 whether it counts.
+    assert chosen(rows, "use") == {0: 5.0, 1: 5.0, 2: 4.0, 3: 5.0}
+    luck = np.random.default_rng(0)
+    gaps = []
+    for _ in range(200):
+        drawn = rows.assign(use=luck.normal(size=len(rows)))
+        gaps.append(np.mean([*chosen(drawn, "use").values()]))
+    assert abs(np.mean(gaps)) < 3 * np.std(gaps) / math.sqrt(200)
+
+
+def test_without_clothes_the_stand_in_is_told():
+    table = true_table("MAT-F3c").assign(data="species", pool="sparsity")
+    found = finding("MAT-F3c", table)
+    assert "Measured on drawn species instead of Fashion-MNIST." in found.remark
+    small = true_table("MAT-F1a").assign(data="sprites")
+    assert "instead of dSprites" in finding("MAT-F1a", small).remark
+
+
+def test_a_collapsed_model_spoils_the_claim_of_sparsity():
+    table = true_table("MAT-F3c").copy()
+    gone = (table["alpha"] == 100.0) & (table["seed"] == 1)
+    table.loc[gone, "elbo.kl"] = 0.01
+    assert verdict("MAT-F3c", table) == "not reproduced"
+
+
+def test_reasons_are_told_beside_the_pinwheel():
+    table = true_table("MAT-F2a")
+    ends = table[(table["alpha"].isin([0.0, 1.0, 8.0])) & (table["beta"].isin([0.0, 0.01, 1.2]))]
+    other = ends.assign(pool="reasons", slice="pinwheel-fixed-scale-seeds-0-9")
+    found = finding("MAT-F2a", pd.concat([table, other]))
+    told = found.estimate("latents in their arm's cluster, largest alpha: fixed-scale")
+    assert told.value == pytest.approx(0.99, abs=0.02)
+    gained = found.estimate("KL(p||q) gained from least to largest alpha, nats: fixed-scale")
+    assert gained.value == pytest.approx(-1.05, abs=0.05)
+    by_beta = finding("MAT-F2b", pd.concat([table, other]))
+    assert by_beta.estimate("latents in their arm's cluster, largest beta: fixed-scale").count == 10
+
+
+def test_no_effect_is_undecided_and_intervals_hold_the_truth():
+    """Differences of priors that do nothing: 95% intervals miss 0 in about one of twenty worlds."""
+    missed, worlds = 0, 120
+    base = true_table("MAT-F1a")
+    chance = np.random.default_rng(0)
+    for _ in range(worlds):
+        luck = 0.05 * chance.normal(size=tables.SEEDS)[base["seed"]]
+        score = 0.7 + luck + 0.05 * chance.normal(size=len(base))
+        one = finding("MAT-F1b", base.assign(kim_mnih_score=score)).estimates[0]
+        missed += not one.low <= 0.0 <= one.high
+    assert 0 <= missed / worlds < 0.11
