@@ -215,7 +215,7 @@ def test_too_many_images_for_one_step_are_refused():
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_gpu_trains_as_a_cpu_does(precision):
-    """AMSGrad without a kernel, all points at every step and decoded scales, in a captured graph."""
+    """AMSGrad without a kernel, all points at every step, decoded scales, in a captured graph."""
     settings = EXACT | {"data_options": {"points": 25}, "precision": precision}
     plan, dataset = make_plan("pinwheel", "vae", seeds=3, steps=60, **settings)
     found = []

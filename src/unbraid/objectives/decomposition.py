@@ -14,8 +14,8 @@ unequal length. D is one of
 All three in `divergences.py`. β = 0 and α = 0 together leave an autoencoder with noise.
 
 Departs: the authors' loss is a sum over the batch; ours is the mean, where α and β weigh the same.
-Their Adam has AMSGrad, which is a choice here (`unbraid train --amsgrad`). Their code has no `mmd_joint`, and their `mmd` does not move
-learned variances of the prior, which ours does.
+Their Adam has AMSGrad, which is a choice here (`unbraid train --amsgrad`). Their code has no
+`mmd_joint`, and their `mmd` does not move learned variances of the prior, which ours does.
 """
 
 from __future__ import annotations
