@@ -35,7 +35,7 @@ def test_options_are_shown_with_their_defaults():
     assert lines[at + 2] == f"  {'':<18}options: beta=4"
     assert (
         f"  {'':<18}options: hidden=1200, encoder_layers=2, decoder_layers=3, activation=tanh,"
-        " scale=logvar" in listing("networks").splitlines()
+        " scale=logvar, decoder_scale=none, start=glorot" in listing("networks").splitlines()
     )
     assert "  options: bins=20\n" in listing("metrics")
     assert "scale_max=0.2" in listing("data")
@@ -46,7 +46,7 @@ def test_metrics_that_dead_codes_score_well_by_say_so():
     at = next(number for number, line in enumerate(lines) if line.startswith("  jemmig "))
     assert "dead codes can score well" in "".join(lines[at : at + 4])
     told = sum("dead codes can score well" in line for line in lines)
-    assert told == sum(bool(row.remark) for row in entries("metrics")) == 8
+    assert told == sum(bool(row.remark) for row in entries("metrics")) == 9
 
 
 def test_all_lists_come_one_after_the_other():

@@ -185,13 +185,16 @@ def test_reasons_are_told_beside_the_pinwheel():
 
 
 def test_no_effect_is_undecided_and_intervals_hold_the_truth():
-    """Differences of priors that do nothing: 95% intervals miss 0 in about one of twenty worlds."""
-    missed, worlds = 0, 120
+    """Differences of priors that do nothing: 95% intervals miss 0 in about one of twenty worlds.
+
+    More than 12 of 100 misses have a chance of 0.15%; 400 worlds missed it 24 times.
+    """
+    missed, worlds = 0, 100
     base = true_table("MAT-F1a")
-    chance = np.random.default_rng(0)
+    chance = np.random.default_rng(1)
     for _ in range(worlds):
         luck = 0.05 * chance.normal(size=tables.SEEDS)[base["seed"]]
         score = 0.7 + luck + 0.05 * chance.normal(size=len(base))
         one = finding("MAT-F1b", base.assign(kim_mnih_score=score)).estimates[0]
         missed += not one.low <= 0.0 <= one.high
-    assert 0 <= missed / worlds < 0.11
+    assert missed <= 12

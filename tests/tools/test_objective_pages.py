@@ -57,7 +57,7 @@ def test_options_by_hand():
 def test_priors_that_are_refused_are_named_with_the_reason():
     text = objective_pages.page("factor_vae")
     assert "\nIt works with `isotropic`, `anisotropic`, " in text
-    assert "\n- Not with `mixture`: the prior must have independent latents.\n" in text
+    assert "\n- Not with `mixture`, `cross`: the prior must have independent latents.\n" in text
     assert "It works with every prior.\n" in objective_pages.page("vae")
 
 

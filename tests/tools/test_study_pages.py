@@ -66,8 +66,8 @@ def test_the_readme_counts_the_verdicts_of_the_page(made: dict[Path, str]):
 def test_figures_are_files_that_the_page_shows(made: dict[Path, str]):
     text = made[Path("docs/studies/locatello2019.md")]
     shown = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", text)
-    own = [file for file in made if "locatello2019" in file.parts and file.suffix == ".svg"]
-    drawn = [str(file.relative_to("docs/studies")) for file in own]
+    here = [file for file in made if file.parent.name == "locatello2019"]
+    drawn = [str(file.relative_to("docs/studies")) for file in here if file.suffix == ".svg"]
     assert shown == drawn
     assert len(drawn) == 16
     for file in drawn:

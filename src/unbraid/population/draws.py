@@ -102,7 +102,7 @@ class Drawing:
         """Image indices `(members, steps, batch)`: uniform, by the plan's rule, or all of them."""
         batch = self.plan.batch_size
         if self.every is not None:
-            return self.every.expand(len(self.seed), len(steps), batch)
+            return self.every.expand(len(self.seed), len(steps), batch).contiguous()
         if self.cumulative is None:
             return random.integers(
                 self.seed, steps, Stream.IMAGE_INDICES, (batch,), len(self.dataset)

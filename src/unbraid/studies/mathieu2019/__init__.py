@@ -10,7 +10,7 @@ from unbraid.studies.study import Study
 
 STUDY = Study(
     name="mathieu2019",
-    title="decomposition",
+    title="decomposition, overlap and structure of latents",
     citation=MATHIEU_2019,
     folder=Path(__file__).parent,
     pools=pools,
