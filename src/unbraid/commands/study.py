@@ -149,13 +149,21 @@ def _on_ray(
     quiet: bool,
 ) -> StudyRun:
     from unbraid.population.devices import choose_device
-    from unbraid.studies.run_slices import DataAtHand, Ended, name_of
+    from unbraid.studies.data_at_hand import DataAtHand
+    from unbraid.studies.run_slices import Ended, name_of, work_folder
     from unbraid.studies.standing import standing
 
-    kind, data, ended = ray_kind(device), DataAtHand(), Ended()
-    reasons = {name_of(*part): data.missing(part[1]) for part in parts if not tables.done(*part)}
-    ended.without_data = {name: why for name, why in reasons.items() if why}
-    there = [part for part in parts if name_of(*part) not in ended.without_data]
+    kind, ended = ray_kind(device), Ended()
+    data = DataAtHand(tables, work_folder(tables, work))
+    there = []
+    for part in parts:
+        name, left = name_of(*part), not tables.done(*part)
+        if left and (why := data.missing(part[1])):
+            ended.without_data[name] = why
+        elif left and (why := data.waits_for(part[1])):
+            ended.waiting[name] = why
+        else:
+            there.append(part)
     try:
         ended.made = study_on_ray(tables, there, kind, address, work, keep_models, quiet)
     except KeyboardInterrupt:

@@ -120,7 +120,7 @@ def train_one(
             if results.done(*part):
                 return False
             making = SliceWork(place, results, *part, device, threading.Event())
-            making.open(DataAtHand().load(part[1]))
+            making.open(DataAtHand(results, work_folder(results, work)).load(part[1]))
             if not making.train(lambda steps, found: None, lambda line: None):
                 raise KeyboardInterrupt
     except HeldError:
@@ -144,7 +144,7 @@ def score_one(
             device = torch.device("cpu")
             making = SliceWork(place, results, *part, device, threading.Event(), keep_models)
             making.trained_on = trained_on
-            making.open(DataAtHand().load(part[1]))
+            making.open(DataAtHand(results, work_folder(results, work)).load(part[1]))
             making.finish()
 
 
