@@ -26,6 +26,8 @@ QUICK |= {"health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}
 
 
 def main() -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
     run = RunFolder.open(sys.argv[1])
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": QUICK})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
