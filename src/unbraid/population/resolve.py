@@ -33,7 +33,7 @@ CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
     "seeds steps batch_size learning_rate latents network likelihood precision where prior"
     " supervision standardise convention code_samples checkpoint_seconds out device score"
-    " keep_optimiser".split()
+    " keep_optimiser on address processes begin".split()
 )
 """What any objective can be trained with (`unbraid train`, a test looks), for telling a misspelt
 option from an unknown one.
