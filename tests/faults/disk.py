@@ -82,6 +82,7 @@ class Disk:
         self._old.mkdir()
         self._before = {str(path): _mark(path) for path in _files(root)}
         self._best = _best(root, damaged)
+        self._left = {path for path in root.rglob(f".lock{_LEASE}")}
         self._install()
 
     # What is wrapped.
@@ -294,7 +295,8 @@ class Disk:
             if _LEFTOVER.fullmatch(path.name) and not may_stay:
                 self._breach("leftovers", path)
         for path in self.root.rglob(f"*{_LEASE}"):
-            self._breach("leftovers", path)
+            if path not in self._left:  # of a killed process, where nothing was left to write
+                self._breach("leftovers", path)
 
     # What a power cut needs to know.
 

@@ -214,9 +214,8 @@ def test_some_gpus_are_named_by_their_numbers(monkeypatch: pytest.MonkeyPatch, r
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     first, third = torch.device("cuda:0"), torch.device("cuda:2")
     assert devices.choose_devices("cuda:0,2") == (first, [first, third])
-    assert devices.choose_devices("cuda:2") == (third, [third])
-    cpu = torch.device("cpu")
-    assert devices.choose_devices("cpu") == (cpu, [cpu] * devices.cores())
+    assert devices.choose_devices("cuda:2") == (third, None)
+    assert devices.choose_devices("cpu") == (torch.device("cpu"), None)
     rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"
     for name in ("cuda:0,0", "cpu,1", "cuda,1", "cuda:1,2,1"):
         assert refused(devices.choose_devices, name) == [("device", rule, name)]

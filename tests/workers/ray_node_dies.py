@@ -14,18 +14,17 @@ import sys
 import time
 from pathlib import Path
 
-from ray.cluster_utils import Cluster
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from unbraid.population.run_folder import RunFolder
-from workers.runs import holders, names, until
-
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
 QUICK |= {"health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}
 
 
 def main() -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from ray.cluster_utils import Cluster
+
+    from unbraid.population.run_folder import RunFolder
+    from workers.runs import holders, names, until
+
     run = RunFolder.open(sys.argv[1])
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": QUICK})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]

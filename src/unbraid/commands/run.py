@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unbraid.commands import options as declared
 from unbraid.core.checks import is_whole
@@ -134,9 +134,9 @@ class Run:
 
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
+            some: dict[str, Any] = {} if self.places is None else {"places": self.places}
             outcome = train_run(
-                *(self.folder, self.device, progress.advance, progress.say, chunk_done),
-                places=self.places,
+                *(self.folder, self.device, progress.advance, progress.say, chunk_done), **some
             )
         if not outcome.finished:
             raise stopped(self.path)

@@ -59,12 +59,14 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
-def choose_devices(name: str = "auto") -> tuple[torch.device, list[torch.device]]:
-    """The device called *name*, and where chunks train side by side; `cuda:0,2` are two GPUs."""
+def choose_devices(name: str = "auto") -> tuple[torch.device, list[torch.device] | None]:
+    """The device called *name*, and the places where chunks train side by side, if only some of all
+    that it stands for were named: `cuda:0,2` are two GPUs.
+    """
     first, *more = name.split(",")
     device = choose_device(first)
     if not more:
-        return device, workers(device)
+        return device, None
     numbers = [first.removeprefix("cuda:"), *more]
     if device.type != "cuda" or device.index is None or len({*numbers}) < len(numbers):
         rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"

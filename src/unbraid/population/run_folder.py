@@ -129,12 +129,14 @@ class _How:
     former_digests: tuple[str, ...] = ()
     grown: tuple[tuple[str, int] | tuple[str, int, int], ...] = ()
     device: str = ""
+    undecided: bool = False
     precision_is_open: bool = False
     processes: int = 1
 
     def others(self) -> dict[str, Any]:
         """All but the size of a chunk, by name."""
-        return {name: value for name, value in vars(self).items() if name != "chunk_size"}
+        own = ("chunk_size", "undecided")
+        return {name: value for name, value in vars(self).items() if name not in own}
 
 
 def _read_plan(record: dict[str, Any]) -> tuple[_How, Plan]:
@@ -142,10 +144,9 @@ def _read_plan(record: dict[str, Any]) -> tuple[_How, Plan]:
     how = from_record(_How, {name: record[name] for name in own & record.keys()})
     # Earlier versions trained members that came later in chunks of the size of the first.
     grown = tuple(Growth._make((*one, how.chunk_size)[:3]) for one in how.grown)
-    in_range("chunk_size", how.chunk_size, 0)
     in_range("processes", how.processes, 1)
-    for one in grown:
-        in_range("chunk_size", one.chunk_size, 1)
+    for size in (how.chunk_size, *(one.chunk_size for one in grown)):
+        in_range("chunk_size", size, 1)
     plan = Plan.from_record({name: record[name] for name in record.keys() - own})
     counts = [0, *(one.members for one in grown), len(plan.members)]
     if any(after <= before for before, after in pairwise(counts)):
@@ -226,18 +227,20 @@ class RunFolder:
             rule = "must be a folder made by `unbraid train`, with a plan.json in it"
             remedy = _where_runs_are(folder)
             raise invalid("run", rule, str(path), remedy) from None
-        return cls(folder, plan, how.chunk_size, dataset, **how.others())
+        size = 0 if how.undecided else how.chunk_size
+        return cls(folder, plan, size, dataset, **how.others())
 
     def write_plan(self) -> None:
         """Write plan.json."""
         own: dict[str, Any] = {
-            "chunk_size": self.chunk_size,
+            "chunk_size": self.chunk_size or 1,
             "mixed_chunks": self.mixed_chunks,
             "keep_optimiser": self.keep_optimiser,
             "former_digests": list(self.former_digests),
         }
         for name in ("grown", "device", "precision_is_open"):
             own |= {name: found} if (found := getattr(self, name)) else {}
+        own |= {} if self.is_decided else {"undecided": True}
         own |= {"processes": self.processes} if self.processes > 1 else {}
         write_json(record_path(self.path, "train"), {**self.plan.record(), **own})
 
