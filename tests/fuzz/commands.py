@@ -167,6 +167,7 @@ _USUAL = {
     ),
     "distances": ("--pairs", "5", "--out", "new"),
     "crossings": ("--out", "new.html"),
+    "explore": ("--out", "new.html"),
     "reduce": ("--out", "new"),
     "perturb": ("--out", "new"),
     "data show": ("--out", "new.html"),
@@ -197,6 +198,7 @@ def words(chance: Random) -> list[str]:
     if name == "study run" or name in _TOO_LONG:
         flags[chance.choice(("--nonsense", "--out"))] = ""
         flags["--list" if name == "study run" else "--seeds"] = "" if name == "study run" else "x"
+    flags.pop("--watch", None)  # it ends with the run that it watches, or never
     if name in _BROKEN:
         flags[chance.choice(("--population", "--epochs", "--latents", "--seed"))] = "-1"
     if verb.objective and chance.random() < 0.3:

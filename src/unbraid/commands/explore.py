@@ -101,13 +101,14 @@ def explore(
     from unbraid.report.explore.exploration import Exploration
 
     read_whole("port", port, 0, 65_535)
-    population = _population(folder, data, scale, results)
-    exploration = Exploration(population)
-    if out is not None:
-        return Explorer(page=_written(given_path("out", out), exploration, members, quiet))
-    if members is not None:
+    if members is not None and out is None:
         remedy = "Give the file or folder, too: {out=first.html}."
         raise invalid("members", "are chosen where the page is written", members, remedy)
+    population = _population(folder, data, scale, results)
+    keys = None if members is None else _chosen(population, members)
+    exploration = Exploration(population)
+    if out is not None:
+        return Explorer(page=_written(given_path("out", out), exploration, keys, quiet))
     explorer = _served(Path(folder), exploration, port)
     if not quiet:
         end = "   (Ctrl-C ends it)" if wait else ""
@@ -152,19 +153,20 @@ def _dataset(path: Path, data: declared.MovedData) -> Dataset | None:
     return declared.open_data(data, None)
 
 
-def _written(
-    out: Path, exploration: Exploration, members: Sequence[int | str] | str | None, quiet: bool
-) -> Path:
+def _chosen(population: Population, members: Sequence[int | str] | str) -> list[str]:
     from unbraid.core.spelling import split_list
-    from unbraid.report.explore.context import chosen_models, write_file, write_folder
+    from unbraid.report.explore.context import chosen_models
 
-    population, keys = exploration.population, None
-    if members is not None:
-        wanted = split_list(members) if isinstance(members, str) else members
-        keys = chosen_models(population, wanted)
+    wanted = split_list(members) if isinstance(members, str) else members
+    return chosen_models(population, wanted)
+
+
+def _written(out: Path, exploration: Exploration, keys: list[str] | None, quiet: bool) -> Path:
+    from unbraid.report.explore.context import write_file, write_folder
+
     if out.suffix.lower() in (".html", ".htm"):
         return write_file(out, exploration, keys)
-    keys = list(population.opened) if keys is None else keys
+    keys = list(exploration.population.opened) if keys is None else keys
     with Progress("writing", "models", len(keys), quiet) as progress:
         return write_folder(out, exploration, keys, lambda one: progress.advance(one, False))
 
