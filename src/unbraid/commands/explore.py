@@ -104,11 +104,12 @@ def explore(
     if members is not None and out is None:
         remedy = "Give the file or folder, too: {out=first.html}."
         raise invalid("members", "are chosen where the page is written", members, remedy)
+    place = None if out is None else _place(out)
     population = _population(folder, data, scale, results)
     keys = None if members is None else _chosen(population, members)
     exploration = Exploration(population)
-    if out is not None:
-        return Explorer(page=_written(given_path("out", out), exploration, keys, quiet))
+    if place is not None:
+        return Explorer(page=_written(place, exploration, keys, quiet))
     explorer = _served(Path(folder), exploration, port)
     if not quiet:
         end = "   (Ctrl-C ends it)" if wait else ""
@@ -153,6 +154,14 @@ def _dataset(path: Path, data: declared.MovedData) -> Dataset | None:
     return declared.open_data(data, None)
 
 
+def _place(out: str | Path) -> Path:
+    from unbraid.report.explore.context import check_place
+
+    place = given_path("out", out)
+    check_place(place)
+    return place
+
+
 def _chosen(population: Population, members: Sequence[int | str] | str) -> list[str]:
     from unbraid.core.spelling import split_list
     from unbraid.report.explore.context import chosen_models
@@ -162,9 +171,9 @@ def _chosen(population: Population, members: Sequence[int | str] | str) -> list[
 
 
 def _written(out: Path, exploration: Exploration, keys: list[str] | None, quiet: bool) -> Path:
-    from unbraid.report.explore.context import write_file, write_folder
+    from unbraid.report.explore.context import is_page, write_file, write_folder
 
-    if out.suffix.lower() in (".html", ".htm"):
+    if is_page(out):
         return write_file(out, exploration, keys)
     keys = list(exploration.population.opened) if keys is None else keys
     with Progress("writing", "models", len(keys), quiet) as progress:

@@ -28,13 +28,27 @@ PAGE, MODELS = "index.html", "models"
 _MARK = b'<p class="kicker">Unbraid explore'
 
 
+def is_page(out: Path) -> bool:
+    """Whether *out* is a file to be written, and no folder."""
+    return out.suffix.lower() in (".html", ".htm")
+
+
+def check_place(out: Path) -> None:
+    """Refuse to write over what is no explorer, or where nothing can be written."""
+    if is_page(out):
+        check_writable("out", out.parent)
+        _check_ours(out)
+    else:
+        check_writable("out", out)
+        _check_our_folder(out)
+
+
 def write_file(path: Path, exploration: Exploration, keys: Sequence[str] | None = None) -> Path:
     """Write the explorer with the models of *keys* in it as one HTML file, and return its path.
 
     Without *keys* it has the best, as many as a mail can carry.
     """
-    check_writable("out", path.parent)
-    _check_ours(path)
+    check_place(path)
     models: dict[str, bytes] = {}
     for key in best_models(exploration.population, IN_A_FILE) if keys is None else keys:
         content = exploration.model(key)
@@ -52,8 +66,7 @@ def write_folder(
     progress: Callable[[int], None] = lambda models: None,
 ) -> Path:
     """Write the explorer as a folder with a script for each model of *keys*; returns the page."""
-    check_writable("out", folder)
-    _check_our_folder(folder)
+    check_place(folder)
     page = folder / PAGE
     make_folder(folder / MODELS)
     remove_halves_in(folder)
