@@ -166,8 +166,9 @@ def test_what_a_group_leaves_out_is_told() -> None:
     said.clear()
     score_codes(CODES, metrics="unsupervised", errors="none", warn=said.append)
     assert [line for line in said if line.startswith("left out")] == [
-        f"left out: {name}, which needs {_lacking(kind)}."
-        for name, kind in (("active_units", "posterior"), ("elbo", "elbo"), ("udr", "population"))
+        f"left out: active_units, posterior_overlap, which need {_lacking('posterior')}.",
+        f"left out: elbo, which needs {_lacking('elbo')}.",
+        f"left out: udr, which needs {_lacking('population')}.",
     ]
 
 

@@ -50,6 +50,7 @@ DEAR = (
 )
 DECLARED = {"sap", "unified_scores", "beta_vae_score", "factor_vae_score", "downstream", "hoyer"}
 DECLARED |= {"wasserstein_correlation", "irs", "infomec", "active_units", "elbo", "udr"}
+DECLARED |= {"class_sparsity", "clustering", "few_shot"}
 NAMES = [
     pytest.param(name, marks=[pytest.mark.slow] if name in DEAR else [])
     for name in METRICS.built_in
