@@ -167,6 +167,7 @@ def test_what_a_group_leaves_out_is_told() -> None:
     score_codes(CODES, metrics="unsupervised", errors="none", warn=said.append)
     assert [line for line in said if line.startswith("left out")] == [
         f"left out: active_units, posterior_overlap, which need {_lacking('posterior')}.",
+        f"left out: class_sparsity, which needs {_lacking('sample')}.",
         f"left out: elbo, which needs {_lacking('elbo')}.",
         f"left out: udr, which needs {_lacking('population')}.",
     ]

@@ -220,14 +220,18 @@ class ChunkQueue:
     def _lease(self, chunk: Chunk, about: dict[str, Any]) -> Taken | None:
         """Hold *chunk*, where nobody does any more."""
         folder, name = self._run.checkpoint_folder, f"{chunk_name(chunk)}."
-        lease = leases.take(
-            self._place(chunk),
-            lambda path: path.parent == folder and path.name.startswith(name),
-            self._watch,
-            seconds=self._seconds,
-            own_halves=True,
-            about={**about, "models": len(chunk)},
-        )
+        try:
+            lease = leases.take(
+                self._place(chunk),
+                lambda path: path.parent == folder and path.name.startswith(name),
+                self._watch,
+                seconds=self._seconds,
+                own_halves=True,
+                about={**about, "models": len(chunk)},
+            )
+        except FileNotFoundError:
+            check_still_there(self._run.path)
+            raise
         if lease is None:
             return None
         self._held.add(chunk[0].id)
