@@ -46,7 +46,7 @@ class StudyRun:
 
     def summary(self) -> str:
         """What was made, what was left and why, and what to type next."""
-        from unbraid.studies.pace import spoken
+        from unbraid.core.words import spoken
 
         ended, left = self.ended, self.standing.left()
         lines = [f"Made: {', '.join(ended.made)}" if ended.made else "No table was made."]

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import math
 import os
+import platform
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -53,6 +54,13 @@ def choose_device(name: str = "auto") -> torch.device:
             "device", f"must name one of the CUDA devices, counted from 0, and {have}", name
         )
     return torch.device(name)
+
+
+def device_name(device: torch.device) -> str:
+    """What a device is called in messages and tables; speeds are compared by it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU {platform.machine()}, {cores()} cores"
 
 
 def usual_precision(device: torch.device) -> str:

@@ -12,7 +12,6 @@ folder goes when the slice has its table.
 
 from __future__ import annotations
 
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ from unbraid.core.records import build_object, from_record
 from unbraid.core.store import digest, read_json, read_table, write_json, write_table
 from unbraid.data.dataset import Dataset
 from unbraid.population import defaults
-from unbraid.population.devices import chunk_size, cores, usual_precision
+from unbraid.population.devices import chunk_size, device_name, usual_precision
 from unbraid.population.member import Member
 from unbraid.population.new_folder import check_room
 from unbraid.population.plan import make_plan
@@ -302,10 +301,3 @@ class SliceWork:
         run = RunFolder.open(place)
         files = [(len(chunk), run.checkpoints(chunk).files()) for chunk in run.chunks()]
         return sum(count * found[0][0] for count, found in files if found)
-
-
-def device_name(device: torch.device) -> str:
-    """What a device is called in a table's provenance; speeds are compared by it."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU {platform.machine()}, {cores()} cores"

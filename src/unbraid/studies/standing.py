@@ -9,15 +9,16 @@ from pathlib import Path
 
 import torch
 
-from unbraid.population.devices import chunk_size
+from unbraid.core.words import spoken
+from unbraid.population.devices import chunk_size, device_name
 from unbraid.population.new_folder import bytes_needed
 from unbraid.population.plan import make_plan
 from unbraid.studies.definition import definition, model_steps, models
-from unbraid.studies.pace import Pace, spoken
+from unbraid.studies.pace import Pace
 from unbraid.studies.pool import Slice
 from unbraid.studies.results import Results
 from unbraid.studies.run_slices import DataAtHand, Part, is_free, work_folder
-from unbraid.studies.slice_work import SliceWork, device_name
+from unbraid.studies.slice_work import SliceWork
 
 _MOST_SHOWN = 60
 """Of more slices a list shows the pools alone."""

@@ -193,6 +193,11 @@ class SearchRun:
         return lost or is_there(record_path(self.path, "train"))
 
     @property
+    def begun(self) -> bool:
+        """Whether it has been trained at all, as far as files say."""
+        return self._has_winner or is_there(self.path / POPULATION)
+
+    @property
     def _has_winner(self) -> bool:
         """Whether the winner's models are there: no epoch is left to train."""
         return self.finished or any((self.path / CHECKPOINTS).glob("*.safetensors"))
@@ -230,8 +235,9 @@ class SearchRun:
         *,
         out_of_time: Callable[[], bool] = lambda: False,
         on_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
+        stop: threading.Event | None = None,
     ) -> SearchOutcome:
-        """Train what is left; Ctrl-C writes a checkpoint first.
+        """Train what is left; Ctrl-C, or *stop* that is set, writes a checkpoint first.
 
         *out_of_time* is asked between epochs. *on_epoch* is called with every epoch that ends:
         its number from 0, the best score in it, whether all were collapsed, how many individuals it
@@ -257,9 +263,11 @@ class SearchRun:
                 self.search.plan.checkpoint_seconds,
             )
             progress(self._seen(checkpointer.state), True)
-            stop = threading.Event()
+            stop = stop or threading.Event()
             try:
                 why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, on_epoch)
+                if not why:
+                    return SearchOutcome(False)
                 assert checkpointer.state.elite is not None
                 self._store_winner(checkpointer.state.elite)
             except KeyboardInterrupt:
@@ -303,6 +311,7 @@ class SearchRun:
                 clocks=clocks,
                 cumulative=rule,
                 before=before,
+                together=search.together,
             )
             for chunk in generation.chunks:  # kernels differ by batch size, and that may evolve
                 if chunk.program.plan.batch_size not in rehearsed:
@@ -327,7 +336,7 @@ class SearchRun:
         out_of_time: Callable[[], bool],
         on_epoch: Callable[[dict[str, Any]], None],
     ) -> str:
-        """Epoch after epoch until the search is over; returns why it is."""
+        """Epoch after epoch until the search is over; returns why it is, nothing where stopped."""
         search = self.search
         least = self._least_active()
         while True:
@@ -340,6 +349,8 @@ class SearchRun:
                     judging.chunk_done,
                 ):
                     checkpointer.save()
+                    if stop.is_set():
+                        return ""
                 scores, active = judging.scores(), judging.active_latents()
             ranked = [search.scorer.better(score) for score in scores]
             rows = epoch_rows(search, state, scores, active, least)

@@ -46,7 +46,12 @@ from unbraid.search.reduce.reduction import reduce_in_turn
 from unbraid.search.rpu.labelling import Labelling, label
 from unbraid.search.rpu.plan import SURROGATES_FILE, RecursionPlan
 from unbraid.search.rpu.stages import ROOT, SAME_LABELS, Stage, StageKind, part_file
-from unbraid.search.rpu.surrogate_labels import Leaf, SurrogateLabels, write_surrogates
+from unbraid.search.rpu.surrogate_labels import (
+    Leaf,
+    SurrogateLabels,
+    counted_labels,
+    write_surrogates,
+)
 
 TrainStage = Callable[[Stage, SearchRun], SearchOutcome]
 """Trains the search of one stage, with whatever shows its progress."""
@@ -124,6 +129,11 @@ class Recursion:
         except (FileNotFoundError, NotADirectoryError, DamagedFileError):
             return False  # what is done is found done, and it is written again
         return True
+
+    @property
+    def begun(self) -> bool:
+        """Whether its root has been begun."""
+        return is_there(self.path / ROOT.name)
 
     def root(self) -> SearchRun:
         """The search on all images."""
@@ -203,7 +213,8 @@ class Recursion:
         say: Say,
     ) -> bool:
         """Leaf-runs and final populations, added to *stages*; False where it was stopped."""
-        root = SurrogateLabels(np.arange(len(self.dataset), dtype=np.int64), found.values)
+        every = np.arange(len(self.dataset), dtype=np.int64)
+        root = SurrogateLabels(every, found.values, found.confirmed)
         leaves: list[Leaf] = []
         for number in range(self.plan.leaf_runs):
             leaf = self._leaf(number, root, device, train, stages, say)
@@ -251,7 +262,7 @@ class Recursion:
             stages.append(self._labelled(stage, len(part), found, say))
             if stages[-1].ended:
                 break
-            now = SurrogateLabels(kept, found.values)
+            now = SurrogateLabels(kept, found.values, found.confirmed)
             levels.append(now)
         return tuple(levels)
 
@@ -270,7 +281,8 @@ class Recursion:
             self._take_over(Stage(StageKind.FINAL), stage, say)
         run = self._search(stage, self.plan.final_search(), self.dataset)
         if not run.finished:
-            write_surrogates(run.path / SURROGATES_FILE, leaves or [(root,)])  # it may be torn
+            labels = counted_labels(leaves or [(root,)], self.plan.final_labels)
+            write_surrogates(run.path / SURROGATES_FILE, labels)  # it may be torn
         return run if _trained(stage, run, train) else None
 
     def _repeats(self, stage: Stage, leaves: list[Leaf]) -> bool:
