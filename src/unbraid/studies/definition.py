@@ -14,7 +14,6 @@ from typing import Any
 
 from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
-from unbraid.metrics import METRICS
 from unbraid.population.plan import make_plan
 from unbraid.population.resolve import (
     choose_network,
@@ -24,8 +23,14 @@ from unbraid.population.resolve import (
     network_name,
 )
 from unbraid.population.seeds_and_rates import read_rates, read_seeds
-from unbraid.scoring.metric_names import base, metric_names, revision
-from unbraid.studies.pool import Slice
+from unbraid.scoring.metric_names import metric_names, revisions
+from unbraid.studies.pool import SearchSlice, Slice
+from unbraid.studies.search_definition import (
+    STEP_IMAGES,
+    most_images,
+    scored_models,
+    search_definition,
+)
 
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
 _MERGED = ("hyper", "network_options", "prior_options")
@@ -34,6 +39,8 @@ _MERGED = ("hyper", "network_options", "prior_options")
 
 def definition(one: Slice) -> dict[str, Any]:
     """Plan, metrics with their revisions and what else is measured; all mistakes at once."""
+    if isinstance(one, SearchSlice):
+        return search_definition(one)
     problems = Problems()
     parameters = inspect.signature(make_plan).parameters
     for name in one.plan.keys() - parameters.keys():
@@ -61,9 +68,7 @@ def definition(one: Slice) -> dict[str, Any]:
     for name in _MERGED:
         del plan[name]
     measured = {
-        "metrics": {
-            name: revision(name) for name in scored(one, problems) if base(name) in METRICS
-        },
+        "metrics": revisions(scored(one, problems)),
         "sampled": scored_sampled(one, problems),
         "stages": list(one.stages),
         "by_latent": one.latents,
@@ -83,7 +88,9 @@ def scored_sampled(one: Slice, problems: Problems) -> list[str]:
 
 
 def models(defined: dict[str, Any]) -> int:
-    """How many models a slice has that is so *defined*."""
+    """How many models a slice scores that is so *defined*."""
+    if "kind" in defined:
+        return scored_models(defined)
     count = 1
     for name in ("objective", "prior", "supervision", "learning_rate", "seeds"):
         count *= len(defined[name])
@@ -91,5 +98,7 @@ def models(defined: dict[str, Any]) -> int:
 
 
 def model_steps(defined: dict[str, Any]) -> int:
-    """Training steps of all its models together."""
+    """Training steps of all its models together; of a search at most, in steps of 64 images."""
+    if "kind" in defined:
+        return most_images(defined) // STEP_IMAGES
     return models(defined) * defined["steps"]

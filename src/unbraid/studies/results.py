@@ -7,7 +7,8 @@ A row is a model at a stage of its training. Columns: `pool`, `slice`, `data`, `
 on mean codes under the metric's name, on sampled codes as `<metric>_sampled`, further numbers of
 its result as `<metric>.<field>`. Of slices that ask for it: `kl_by_latent` (nats), `information`
 (factors x latents, row by row: mutual information of mean codes as a share of the factor's entropy)
-and `factors` (their names). Scores of diverged models are NaN.
+and `factors` (their names). Scores of diverged models are NaN. Slices that are searches have more
+columns (`studies/search_table.py`).
 
 Each file says what it was made from and by: the slice's definition, versions, device, precision,
 date, seconds. A table of another definition than today's is refused, never removed.
@@ -35,6 +36,11 @@ ABOUT_THE_MODEL = (
     *("learning_rate", "status"),
 )
 BY_LATENT = ("kl_by_latent", "information", "factors")
+OF_LABELS = ("label_latents", "label_peaks", "sorted_labels")
+LISTS = (*BY_LATENT, *OF_LABELS)
+"""Columns whose cells are lists."""
+ABOUT_THE_SEARCH = ("stage", "row", "epoch", "individual")
+"""Where a row belongs in a search."""
 SCALES: tuple[Scale, ...] = get_args(Scale)
 _TEXTS = ("pool", "slice", "data", "objective", "strength_name", "status")
 COLUMN_KINDS = {name: "O" for name in _TEXTS} | {
@@ -87,6 +93,12 @@ class Results:
     def models(self, pool: Pool, one: Slice) -> Path:
         """Where the models of a slice lie, a run like any other, where they were kept."""
         return self.folder / ".models" / self.scale / pool.name / one.name
+
+    def labels(self, name: str) -> Path:
+        """Where the labels lie that the recursion *name*, as pool/slice, has found: too large to
+        be kept with the tables, and needed by final populations alone.
+        """
+        return self.folder / ".labels" / self.scale / f"{name}.safetensors"
 
     def files(self) -> list[Path]:
         """Every table that is there, of today's slices or not."""
@@ -207,8 +219,8 @@ def ordered(columns: Iterable[str]) -> list[str]:
         base = score.partition(":")[0].removesuffix("_sampled")
         return places.get(base, len(places)), base, score.endswith("_sampled"), score, field
 
-    lead = [name for name in ABOUT_THE_MODEL if name in names]
-    last = [name for name in BY_LATENT if name in names]
+    lead = [name for name in (*ABOUT_THE_MODEL, *ABOUT_THE_SEARCH) if name in names]
+    last = [name for name in LISTS if name in names]
     return [*lead, *sorted(names - {*lead, *last}, key=place), *last]
 
 
@@ -219,7 +231,7 @@ def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     names = ordered({*ABOUT_THE_MODEL, *(name for table in tables for name in table.columns)})
     columns: dict[str, list[Any]] = {}
     for name in names:
-        empty = None if name in BY_LATENT else float("nan")
+        empty = None if name in LISTS else float("nan")
         columns[name] = [
             value
             for table in tables

@@ -28,6 +28,7 @@ from unbraid.studies.definition import definition, model_steps
 from unbraid.studies.pace import Pace
 from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import Results
+from unbraid.studies.search_work import work_of
 from unbraid.studies.slice_work import SliceWork, Stopped
 
 _CAUTION = 1.1
@@ -47,7 +48,7 @@ class Ended:
     too_long: list[str] = field(default_factory=list)
     """They would not have ended in time."""
     without_data: dict[str, str] = field(default_factory=dict)
-    """Slices, and why their data cannot be loaded."""
+    """Slices, and why their data cannot be loaded or what else they wait for."""
     unfinished: list[str] = field(default_factory=list)
     """Begun, and stopped by the time limit with a checkpoint."""
 
@@ -205,11 +206,11 @@ class _Running:
         """
         name, place = name_of(pool, one), self._place(pool, one)
         given = self.results, pool, one, self.device, self.stop, self.keep_models
-        making = SliceWork(place, *given)
+        making = work_of(one)(place, *given)
         if self.results.done(pool, one):
             if not place.is_dir():
                 return True
-        elif why := self.data.missing(one):
+        elif why := self.data.missing(one) or making.lacking():
             self.ended.without_data[name] = why
             return True
         elif not self._in_time(making):

@@ -38,7 +38,7 @@ from unbraid.population import defaults
 from unbraid.population.devices import chunk_size, device_name, usual_precision
 from unbraid.population.member import Member
 from unbraid.population.new_folder import check_room
-from unbraid.population.plan import make_plan
+from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 from unbraid.scoring.metric_names import needs
@@ -60,7 +60,7 @@ Report = Callable[[int, bool], None]
 """Told how many model-steps more are done, and whether they were found so."""
 
 
-_SCORING = threading.Lock()
+SCORING = threading.Lock()
 """Scoring takes all cores: slices wait for each other, in time that is not counted as theirs."""
 
 
@@ -134,6 +134,10 @@ class SliceWork:
                 remedy = "Remove that folder, or give another {work=FOLDER}."
                 raise invalid("work", rule, Shown(str(self.folder)), remedy)
             self._seconds, self._complaints = record.seconds, record.complaints
+        self._take_up(dataset, defined)
+
+    def _take_up(self, dataset: Dataset, defined: str) -> None:
+        """Go on with the run that the folder holds, or make a new one, so *defined*."""
         place = self.folder / "run"
         if kind_of(place) is not None:
             self.run = RunFolder.open(place)
@@ -236,7 +240,7 @@ class SliceWork:
             if self.stop.is_set():
                 raise Stopped
 
-        with _SCORING, self._timed("scoring"):
+        with SCORING, self._timed("scoring"):
             healthy = self.run.members()["status"].tolist().count("trained")
             for names, kind in ((self._metrics, "mean"), (self._sampled, "sampled")):
                 if names and healthy:
@@ -272,13 +276,21 @@ class SliceWork:
             place = self.results.models(self.pool, self.slice)
             make_folder(place.parent)
             remove_folder(place)  # of a slice whose table was taken away
-            copy_folder(self.run.path, place)
+            copy_folder(self.folder / "run", place)
         self.results.write(self.pool, self.slice, table, self._provenance())
         failpoint("slice.committed")
         remove_folder(self.folder)
 
+    @property
+    def _plan(self) -> Plan:
+        return self.run.plan
+
+    def lacking(self) -> str:
+        """What must be there before it can be made, and is not; empty where nothing is."""
+        return ""
+
     def _provenance(self) -> dict[str, Any]:
-        defined, plan = definition(self.slice), self.run.plan
+        defined, plan = definition(self.slice), self._plan
         return {
             "versions": plan.made_with | {"numpy": np.__version__},
             "device": device_name(self.device),

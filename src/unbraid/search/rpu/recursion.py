@@ -162,6 +162,24 @@ class Recursion:
         """By which the page belongs to it: of the finished searches."""
         return digest([search.digest for _, search in self.searches()])
 
+    def leaves(self, stages: list[Stage], device: torch.device) -> list[Leaf]:
+        """The labels of every leaf-run of a finished recursion, the root's first in each; without
+        leaf-runs the root's alone, and nothing where the root has found none.
+        """
+        if stages[0].ended:
+            return []
+        searches = {stage.name: search for stage, search in self.searches()}
+
+        def labels(stage: Stage) -> SurrogateLabels:
+            found = label(searches[stage.name], device, self.plan.active_nats)
+            return SurrogateLabels(self.places(stage), found.values, found.confirmed)
+
+        found = [[labels(ROOT)] for _ in range(max(1, self.plan.leaf_runs))]
+        for stage in stages:
+            if stage.kind is StageKind.LEAF and stage.images and not stage.ended:
+                found[stage.leaf].append(labels(stage))
+        return [tuple(levels) for levels in found]
+
     def places(self, stage: Stage) -> NDArray[np.int64]:
         """Which images of the whole data a stage's search was trained on."""
         if stage.kind is StageKind.LEAF:
