@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 STUDIES = Registry(
     "study",
     "unbraid.studies",
-    {"locatello2019": "unbraid.studies.locatello2019:STUDY"},
+    {
+        "locatello2019": "unbraid.studies.locatello2019:STUDY",
+        "estermann2020": "unbraid.studies.estermann2020:STUDY",
+    },
     base="unbraid.studies.study:Study",
     objects=True,
 )

@@ -36,7 +36,7 @@ ABOUT_THE_MODEL = (
     *("learning_rate", "status"),
 )
 BY_LATENT = ("kl_by_latent", "information", "factors")
-OF_LABELS = ("label_latents", "label_peaks", "sorted_labels")
+OF_LABELS = ("label_latents", "label_peaks", "sorted_labels", "explained")
 LISTS = (*BY_LATENT, *OF_LABELS)
 """Columns whose cells are lists."""
 ABOUT_THE_SEARCH = ("stage", "row", "epoch", "individual")

@@ -10,8 +10,9 @@ whose latents are labels; of a single one itself), `stage_images` (of the data o
 `labels` (how many latents are). `left.<factor>` is the share of its variance that a factor has left
 in the part of a leaf-run, NaN where it never varied. Of the chosen one of a search without labels
 `label_latents` are the latents, `label_peaks` the steps of their sorted codes by the rule that
-chance alone seldom passes, and `sorted_labels` their codes at 200 places from lowest to highest,
-label by label. A search that came to nothing has a single row, `none`.
+chance alone seldom passes, `sorted_labels` their codes at 200 places from lowest to highest, label
+by label, and `explained` the adjusted R² of every label by every factor and then by every pair of
+factors together, label by label. A search that came to nothing has a single row, `none`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.codes.codes import recorded_sample
 from unbraid.data.dataset import Dataset
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.score_table import stored_scores
@@ -32,6 +35,7 @@ from unbraid.search.pbt.lineage import is_collapsed
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.reduce.reduction import reduce
 from unbraid.search.rpu.labelling import Labelling
+from unbraid.studies.intervals import variance_explained
 from unbraid.studies.slice_table import slice_table
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 
 PLACES = 200
 """At which sorted labels are kept."""
+MOST_EXPLAINED = 20_000
+"""Images by which labels are explained."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,18 @@ class Part:
 
 
 def search_table(
-    parts: Sequence[Part], whole: Dataset, *, pool: str, name: str, data: str, seed: int
+    parts: Sequence[Part],
+    whole: Dataset,
+    *,
+    pool: str,
+    name: str,
+    data: str,
+    seed: int,
+    stage: str = "",
 ) -> pd.DataFrame:
-    """Rows of every individual and winner of *parts*, whose images are those of *whole* or some."""
+    """Rows of every individual and winner of *parts*, whose images are those of *whole* or some;
+    without any a row of the *stage* that there should be.
+    """
     import pandas as pd
 
     from unbraid.studies.results import stacked
@@ -70,7 +85,7 @@ def search_table(
         tables += [_individuals(part), _winners(part, whole, pool, name)]
     if not tables:
         nothing = {"objective": "", "strength": math.nan, "strength_name": "", "steps": 0}
-        nothing |= {"learning_rate": math.nan, "status": "diverged", "stage": "", "row": "none"}
+        nothing |= {"learning_rate": math.nan, "status": "diverged", "stage": stage, "row": "none"}
         tables = [pd.DataFrame([nothing])]
     return stacked([one.assign(**shared) for one in tables])
 
@@ -151,7 +166,7 @@ def _winners(part: Part, whole: Dataset, pool: str, name: str) -> pd.DataFrame:
         "chosen": (np.arange(count) == chosen).astype(float),
     }
     table = table.assign(**about, **models)
-    lists = _of_labels(labelling) if labelling is not None else {}
+    lists = _of_labels(labelling, part.search.dataset) if labelling is not None else {}
     return table.assign(
         **{
             key: [cell if at == chosen else None for at in range(count)]
@@ -172,8 +187,8 @@ def _variance_left(part: Part, whole: Dataset) -> dict[str, float]:
     }
 
 
-def _of_labels(labelling: Labelling) -> dict[str, list[Any]]:
-    """What the labels of a search look like when sorted."""
+def _of_labels(labelling: Labelling, dataset: Dataset) -> dict[str, list[Any]]:
+    """What the labels of a search look like when sorted, and what explains them in *dataset*."""
     values = labelling.values
     peaks, curves = [], []
     if values.shape[1] and len(values) > 1:
@@ -184,4 +199,18 @@ def _of_labels(labelling: Labelling) -> dict[str, list[Any]]:
         "label_latents": list(labelling.latents),
         "label_peaks": peaks,
         "sorted_labels": curves,
+        "explained": _explained(values, dataset) if dataset.labelled else [],
     }
+
+
+def _explained(values: NDArray[np.floating], dataset: Dataset) -> list[float]:
+    """Adjusted R² of each column of *values* by each factor, then by each pair; NaN where there are
+    as many groups as images.
+    """
+    some = recorded_sample(len(values), MOST_EXPLAINED)
+    codes, factors = values[some].astype(np.float64), dataset.factors(some)
+    columns = [*factors.T]
+    sizes = dataset.factor_sizes
+    pairs = combinations(range(len(columns)), 2)
+    groups = columns + [columns[one] * sizes[other] + columns[other] for one, other in pairs]
+    return [variance_explained(label, group) for label in codes.T for group in groups]

@@ -26,6 +26,7 @@ from unbraid.population.devices import usual_precision
 from unbraid.population.plan import Plan, make_plan
 from unbraid.scoring.metric_names import needs
 from unbraid.scoring.run_scores import score_run
+from unbraid.search import defaults as usual
 from unbraid.search.pbt.plan import SearchPlan, make_search
 from unbraid.search.pbt.search import LINEAGE, NoScoresError, SearchRun
 from unbraid.search.rpu.labelling import label
@@ -45,6 +46,8 @@ from unbraid.studies.slice_work import SCORING, Report, SliceWork, Stopped
 
 _TABLE = 0
 """A search has one table, at no step in particular."""
+SEARCH = "search"
+"""What the only stage of population-based training is called."""
 
 
 def work_of(one: Slice) -> type[SliceWork]:
@@ -157,14 +160,20 @@ class SearchWork(SliceWork):
     def _winners(self) -> Iterator[Part]:
         """Every stage that has a winner."""
         if self._search is not None and self._search.finished:
-            final = self.slice.kind == "final"
-            stage = f"final-{self.slice.plan['leaf_runs']}" if final else "search"
-            yield self._part(stage, self._search)
+            yield self._part(self._last_stage, self._search)
         if self._recursion is not None:
             for stage, search in self._recursion.searches():
                 leaf = stage.kind is StageKind.LEAF
                 subset = self._recursion.places(stage) if leaf else None
                 yield self._part(stage.name, search, subset, self._nats(stage))
+
+    @property
+    def _last_stage(self) -> str:
+        """The stage that a slice is made for."""
+        if self.slice.kind == "pbt":
+            return SEARCH
+        runs = self.slice.plan.get("leaf_runs", usual.LEAF_RUNS)
+        return Stage(StageKind.FINAL, leaf_runs=runs).name
 
     def _nats(self, stage: Stage) -> float | None:
         assert self._recursion is not None
@@ -208,6 +217,7 @@ class SearchWork(SliceWork):
                 name=self.slice.name,
                 data=self.slice.plan["data"],
                 seed=self.slice.plan["seed"],
+                stage=self._last_stage,
             )
             write_table(self._stage_file(steps), table)
             failpoint("slice.scored")
