@@ -16,6 +16,7 @@ from unbraid.studies.intervals import (
     leave_out_seeds,
     mean_of,
     permutation_null,
+    ratio_of_spreads,
     share_of,
     spearman,
     spearman_matrix,
@@ -222,3 +223,19 @@ def test_the_permutation_null_holds_noise():
         assert null.value == pytest.approx(0.0, abs=0.15)
         inside.append(null.low <= mean_share(rows) <= null.high)
     assert np.mean(inside) > 0.85
+
+
+def test_the_interval_of_a_ratio_of_spreads_covers_it():
+    chance, hits, draws = np.random.default_rng(0), 0, 400
+    for _ in range(draws):
+        ones = [chance.normal(level, 0.5, 5) for level in (0.0, 9.0)]
+        others = [chance.normal(level, 1.0, 5) for level in (3.0, -9.0, 0.0)]
+        found = ratio_of_spreads("x", ones, others)
+        hits += found.low <= 0.5 <= found.high
+    assert 0.92 < hits / draws < 0.98
+
+
+def test_a_ratio_of_spreads_needs_two_of_each():
+    assert math.isnan(ratio_of_spreads("x", [[1.0]], [[1.0, 2.0]]).value)
+    assert math.isnan(ratio_of_spreads("x", [[1.0, 2.0]], [[3.0, 3.0]]).low)
+    assert ratio_of_spreads("x", [[1.0, math.nan, 3.0]], [[1.0, 3.0]]).value == 1.0

@@ -16,13 +16,11 @@ from unbraid.studies.estermann2020.models import (
     Frame,
     failures,
     finals,
-    ratio,
-    spread,
     stand_in,
 )
 from unbraid.studies.estermann2020.pools import LEAF_RUNS
-from unbraid.studies.finding import Exhibit, Finding
-from unbraid.studies.intervals import exactly, leave_out_seeds
+from unbraid.studies.finding import Estimate, Exhibit, Finding
+from unbraid.studies.intervals import exactly, leave_out_seeds, ratio_of_spreads
 from unbraid.studies.locatello2019.models import models
 
 OURS = "rPU-VAE"
@@ -66,7 +64,7 @@ def against_six_methods(table: Frame, data: str, others: Frame | None = None) ->
     ]
     remark = f"{len(methods)} models of locatello2019, {methods['seed'].nunique()} seeds a setting."
     return Finding(
-        (*leave_out_seeds(both, _against), *above.values()),
+        (*leave_out_seeds(both, _against), *_spreads(rows, methods), *above.values()),
         Exhibit(
             "violins",
             pd.concat(parts, ignore_index=True),
@@ -86,7 +84,16 @@ def _against(rows: Frame) -> Mapping[str, float]:
         told[f"{LABELS[name]} less the best method's mean"] = float(
             ours[name].mean() - others[name].mean().max()
         )
-        told[f"spread of {LABELS[name]} over that of the methods"] = ratio(
-            spread(ours[name]), float(others[name].std().mean())
-        )
     return told
+
+
+def _spreads(rows: Frame, methods: Frame) -> list[Estimate]:
+    """Spread of final models over that of a method's models, of all its strengths and seeds."""
+    return [
+        ratio_of_spreads(
+            f"spread of {LABELS[name]} over that of the methods",
+            [rows[name].to_numpy()],
+            [part[name].to_numpy() for _, part in methods.groupby("objective")],
+        )
+        for name in SCORES
+    ]

@@ -19,13 +19,12 @@ from unbraid.studies.estermann2020.models import (
     paired,
     present,
     ratio,
-    spread,
     stand_in,
     whole_finals,
 )
 from unbraid.studies.estermann2020.pools import DATA, EVERY_FINAL, LEAF_RUNS
-from unbraid.studies.finding import Exhibit, Finding
-from unbraid.studies.intervals import mean_of
+from unbraid.studies.finding import Estimate, Exhibit, Finding
+from unbraid.studies.intervals import mean_of, ratio_of_spreads
 
 HELD = ("x", "y", "scale")
 HUES = ("floor_hue", "wall_hue", "object_hue")
@@ -55,7 +54,7 @@ def leaf_runs(table: Frame) -> Finding | None:
             )
         )
     return Finding(
-        paired(rows, _gains),
+        (*paired(rows, _gains), _spreads(rows)),
         Exhibit(
             "lines",
             pd.concat(parts, ignore_index=True),
@@ -78,11 +77,16 @@ def _gains(rows: Frame) -> Mapping[str, float]:
         told[f"{LABELS[name]}, first step less the largest later one"] = float(
             rise[1] - rise.loc[2:].max()
         )
-    spreads = rows.groupby(["data", "leaf_runs"])["mig"].apply(spread).unstack().mean()
-    told["spread of MIG, three leaf-runs over none"] = ratio(
-        float(spreads[EVERY_FINAL[-1]]), float(spreads[0])
-    )
     return told
+
+
+def _spreads(rows: Frame) -> Estimate:
+    """Spread of MIG over seeds with all leaf-runs over that without, within data sets."""
+    last, first = (
+        [part["mig"].to_numpy() for _, part in rows.loc[rows["leaf_runs"] == count].groupby("data")]
+        for count in (EVERY_FINAL[-1], 0)
+    )
+    return ratio_of_spreads("spread of MIG, three leaf-runs over none", last, first)
 
 
 def _last_finals(table: Frame) -> Frame:

@@ -136,12 +136,6 @@ def paired(
     return leave_out_seeds(rows, statistics, paper=paper)
 
 
-def spread(values: Frame) -> float:
-    """Standard deviation over seeds."""
-    numbers = np.asarray(values, dtype=float)
-    return float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan")
-
-
 def ratio(one: float, other: float) -> float:
     """*one* over *other*; NaN where that is nothing."""
     return one / other if other > 0 else float("nan")

@@ -14,12 +14,11 @@ from unbraid.studies.estermann2020.models import (
     Frame,
     arms,
     paired,
-    ratio,
-    spread,
     stand_in,
 )
 from unbraid.studies.estermann2020.pools import ARMS, FEW
-from unbraid.studies.finding import Exhibit, Finding
+from unbraid.studies.finding import Estimate, Exhibit, Finding
+from unbraid.studies.intervals import ratio_of_spreads
 
 NAMES = {
     "mig": "PBT by MIG",
@@ -38,7 +37,10 @@ def judges(table: Frame) -> Finding | None:
     if rows is None:
         return None
     return Finding(
-        paired(rows, _judges),
+        (
+            *paired(rows, _judges),
+            _spreads("spread of MIG, judged by MIG over by DCI", rows, "mig", "dci"),
+        ),
         _violins(rows, ("mig", "dci")),
         stand_in([*rows["data"]], DSPRITES),
     )
@@ -49,10 +51,13 @@ def _judges(rows: Frame) -> Mapping[str, float]:
     return {
         "MIG, judged by MIG less by DCI": by_mig["mig"].mean() - by_dci["mig"].mean(),
         "DCI, judged by MIG less by DCI": by_mig["dci"].mean() - by_dci["dci"].mean(),
-        "spread of MIG, judged by MIG over by DCI": ratio(
-            spread(by_mig["mig"]), spread(by_dci["mig"])
-        ),
     }
+
+
+def _spreads(name: str, rows: Frame, one: str, other: str) -> Estimate:
+    """Spread of MIG over seeds of one arm over that of another."""
+    own, theirs = ([rows.loc[rows["arm"] == arm, "mig"].to_numpy()] for arm in (one, other))
+    return ratio_of_spreads(name, own, theirs)
 
 
 def sensitivity(table: Frame) -> Finding | None:
@@ -61,7 +66,10 @@ def sensitivity(table: Frame) -> Finding | None:
     if rows is None:
         return None
     return Finding(
-        paired(rows, _sensitivity),
+        (
+            *paired(rows, _sensitivity),
+            _spreads("spread of MIG, PBT over random search", rows, "mig", "random"),
+        ),
         _violins(rows, ("mig", "random")),
         stand_in([*rows["data"]], DSPRITES),
     )
@@ -72,7 +80,6 @@ def _sensitivity(rows: Frame) -> Mapping[str, float]:
     return {
         "MIG, PBT less random search": pbt["mig"].mean() - other["mig"].mean(),
         "DCI, PBT less random search": pbt["dci"].mean() - other["dci"].mean(),
-        "spread of MIG, PBT over random search": ratio(spread(pbt["mig"]), spread(other["mig"])),
     }
 
 
@@ -88,7 +95,12 @@ def few_labels(table: Frame) -> Finding | None:
     best = both.loc[(both["arm"] != "few") | (both["weight"] == weight)]
     remark = f"Of the six weights of the few-label baseline the best is shown, {weight:g}."
     return Finding(
-        paired(both, _few_labels),
+        (
+            *paired(both, _few_labels),
+            _spreads(
+                "spread of MIG, all labels over choosing by 1,000", both, "mig", "chosen-1000"
+            ),
+        ),
         _violins(best, ("chosen-1000", "few", "mig-1000", "mig")),
         f"{remark} {stand_in([*rows['data']], DSPRITES)}".strip(),
     )
@@ -125,10 +137,6 @@ def _few_labels(rows: Frame) -> Mapping[str, float]:
                 mean["mig-1000"] - mean["chosen-1000"]
             ),
         }
-    spreads = {arm: spread(part["mig"]) for arm, part in own.items()}
-    told["spread of MIG, all labels over choosing by 1,000"] = ratio(
-        spreads["mig"], spreads["chosen-1000"]
-    )
     return told
 
 
