@@ -110,7 +110,7 @@ def test_without_the_labels_a_final_population_waits(tmp_path: Path):
     found = results(tmp_path)
     ended = run(found, [FINAL])
     assert not ended.made
-    assert "needs the labels that slice rpu/whole leaves" in ended.without_data[FINAL]
+    assert "needs the labels that its recursion leaves" in ended.without_data[FINAL]
     states = {one.name: one.state for one in standing(found, found.slices(), CPU).slices}
     assert states == {"final-0": "no data", "by-mig": "left", "whole": "left"}
 

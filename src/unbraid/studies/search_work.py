@@ -91,7 +91,7 @@ class SearchWork(SliceWork):
         """The labels of a final population, where they are not here."""
         if self.slice.kind != "final" or is_there(self._labels):
             return ""
-        return f"needs the labels that slice {self.slice.labels_of} leaves in {self._labels}"
+        return f"needs the labels that its recursion leaves in {self._labels.parent}"
 
     def _take_up(self, dataset: Dataset, defined: str) -> None:
         self._dataset, place = dataset, self.folder / "run"

@@ -110,7 +110,7 @@ SMALL_SEARCH: dict[str, Any] = SMALL_DATA | {
     "objective": "beta_tcvae",
     "population": 5,
     "epochs": 4,
-    "epoch_images": 4_000,
+    "epoch_images": 8_000,
     "batch_size": 32,
     "final_population": 5,
     "final_epochs": 4,
@@ -118,8 +118,8 @@ SMALL_SEARCH: dict[str, Any] = SMALL_DATA | {
     "leaf_images": 1_000,
     "levels": 2,
     "models": 3,
-    "learning_rate": "3e-4..3e-3",
-    "hyper": {"beta": "1..20"},
+    "learning_rate": "2e-3..8e-3",
+    "hyper": {"beta": "0.5..4"},
 }
 _OF_RECURSIONS = ("final_population", "final_epochs", "final_first_factor", "leaf_images", "levels")
 
