@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tools.docs.study_pages import found
 from tools.docs.tables import table
+from tools.docs.wrap import wrap
 from unbraid.metrics import METRICS
 from unbraid.studies.finding import Estimate
 from unbraid.studies.locatello2019 import choosing
@@ -37,7 +38,7 @@ def table_of_choices() -> str:
         ]
     counts = rows.groupby("data", sort=False)["seed"].nunique().to_dict()
     seeds = ", ".join(f"{name} {count}" for name, count in counts.items())
-    return "\n\n".join([table(head, cells), f"Seeds: {seeds}.", _settled(models)])
+    return "\n\n".join([table(head, cells), f"Seeds: {seeds}.", wrap(_settled(models))])
 
 
 def _settled(models: object) -> str:

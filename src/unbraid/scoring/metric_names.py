@@ -48,11 +48,6 @@ def needs(name: str) -> str:
     return METRICS.load(base(name)).needs
 
 
-def revisions(names: Sequence[str]) -> dict[str, int]:
-    """The revision of each metric that is known."""
-    return {name: revision(name) for name in names if base(name) in METRICS}
-
-
 def revision(name: str) -> int:
     """Which of its definitions a metric computes today, with its options."""
     described = METRICS.load(base(name))

@@ -14,6 +14,7 @@ from typing import Any
 
 from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
+from unbraid.metrics import METRICS
 from unbraid.population.plan import make_plan
 from unbraid.population.resolve import (
     choose_network,
@@ -23,7 +24,7 @@ from unbraid.population.resolve import (
     network_name,
 )
 from unbraid.population.seeds_and_rates import read_rates, read_seeds
-from unbraid.scoring.metric_names import metric_names, revisions
+from unbraid.scoring.metric_names import base, metric_names, revision
 from unbraid.studies.pool import SearchSlice, Slice
 from unbraid.studies.search_definition import (
     STEP_IMAGES,
@@ -68,7 +69,9 @@ def definition(one: Slice) -> dict[str, Any]:
     for name in _MERGED:
         del plan[name]
     measured = {
-        "metrics": revisions(scored(one, problems)),
+        "metrics": {
+            name: revision(name) for name in scored(one, problems) if base(name) in METRICS
+        },
         "sampled": scored_sampled(one, problems),
         "stages": list(one.stages),
         "by_latent": one.latents,

@@ -11,7 +11,7 @@ from typing import Any
 from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
 from unbraid.population.plan import make_plan
-from unbraid.scoring.metric_names import metric_names, needing_factors, needs, revisions
+from unbraid.scoring.metric_names import metric_names, needing_factors, needs, revision
 from unbraid.search.pbt.plan import (
     USUAL_WITH_LABELS,
     USUAL_WITHOUT_LABELS,
@@ -43,7 +43,7 @@ def search_definition(one: SearchSlice) -> dict[str, Any]:
         "data": options["data"],
         "objective": [[options["objective"], {}]],
         "stages": [],
-        "metrics": revisions(metrics),
+        "metrics": {name: revision(name) for name in metrics},
         "by_latent": one.latents,
     }
     return json.loads(json.dumps(found))
