@@ -397,6 +397,24 @@ def test_best_is_the_highest(opened: Run, refused):
         assert (problem.name, problem.value) == ("metric", metric)
 
 
+def test_without_a_metric_the_best_is_chosen_without_labels_once_that_is_settled(
+    opened: Run, refused, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from unbraid.studies.finding import Estimate
+    from unbraid.studies.locatello2019 import choosing
+
+    monkeypatch.setattr(choosing, "settled_by_committed", lambda: None)
+    (problem,) = refused(opened.best)
+    assert (problem.name, problem.value) == ("metric", None)
+    assert "run.best('udr')" in problem.remedy
+    known = choosing.Settled("ELBO", Estimate("ELBO", 0.87, 0.76, 0.98, 180), ("a", "b", "c"))
+    monkeypatch.setattr(choosing, "settled_by_committed", lambda: known)
+    table = opened.score(["elbo", "udr", "active_units"], quiet=True)
+    winner = opened.best(collapsed=True).member.id
+    assert winner == table.reset_index().set_index("member")["elbo"].idxmax()
+    assert "better than 87% [76% to 98%] of all models" in capsys.readouterr().err
+
+
 def test_a_collapsed_model_is_best_only_where_that_is_asked_for(opened: Run, refused):
     opened.score("mig", errors="none", quiet=True)
     stored = stored_scores(opened.folder)
@@ -579,7 +597,7 @@ def test_questions_of_another_type_are_refused_by_name(opened: Run, refused):
     asked: list[tuple[Callable[[], Any], str]] = [
         (lambda: opened.model(1.0), "member"),  # pyright: ignore[reportArgumentType]
         (lambda: opened.best(["mig"]), "metric"),  # pyright: ignore[reportArgumentType]
-        (lambda: opened.best(None), "metric"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.best(3), "metric"),  # pyright: ignore[reportArgumentType]
         (lambda: opened.score(None), "metrics"),  # pyright: ignore[reportArgumentType]
         (lambda: open_run(None), "run"),  # pyright: ignore[reportArgumentType]
     ]

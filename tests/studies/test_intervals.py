@@ -17,6 +17,7 @@ from unbraid.studies.intervals import (
     leave_out_seeds,
     mean_of,
     permutation_null,
+    ratio_of_spreads,
     share_of,
     spearman,
     spearman_matrix,
@@ -241,3 +242,19 @@ def test_the_fall_of_a_share_is_covered(before: float, after: float):
     whole = fall_of_share("x", (20, 20), (0, 20))
     assert whole.value == 1.0 == whole.high
     assert whole.low < 0.85
+
+
+def test_the_interval_of_a_ratio_of_spreads_covers_it():
+    chance, hits, draws = np.random.default_rng(0), 0, 400
+    for _ in range(draws):
+        ones = [chance.normal(level, 0.5, 5) for level in (0.0, 9.0)]
+        others = [chance.normal(level, 1.0, 5) for level in (3.0, -9.0, 0.0)]
+        found = ratio_of_spreads("x", ones, others)
+        hits += found.low <= 0.5 <= found.high
+    assert 0.92 < hits / draws < 0.98
+
+
+def test_a_ratio_of_spreads_needs_two_of_each():
+    assert math.isnan(ratio_of_spreads("x", [[1.0]], [[1.0, 2.0]]).value)
+    assert math.isnan(ratio_of_spreads("x", [[1.0, 2.0]], [[3.0, 3.0]]).low)
+    assert ratio_of_spreads("x", [[1.0, math.nan, 3.0]], [[1.0, 3.0]]).value == 1.0

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from unbraid.population.devices import device_name
 from unbraid.studies import pace
 from unbraid.studies.pace import Pace
 from unbraid.studies.results import Results
-from unbraid.studies.slice_work import device_name
 
 from .test_results import rows
 

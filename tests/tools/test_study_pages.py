@@ -30,13 +30,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
     results = Results(STUDIES.load("locatello2019"), "gpu", tmp_path_factory.mktemp("world"))
     write_world(results, False)
     table = results.table()
-    known = study_pages.found
+    known, names = study_pages.found, study_pages.names
+    study_pages.names = lambda: ["locatello2019"]
     study_pages.found = lambda name: (results, table, judged)  # type: ignore[assignment]
     judged = judge(results, table)
     try:
         return study_pages.files() | {Path("README.md"): study_pages.reproductions(ROOT)}
     finally:
-        study_pages.found = known
+        study_pages.found, study_pages.names = known, names
 
 
 def test_every_claim_has_a_section_with_its_verdict(made: dict[Path, str]):

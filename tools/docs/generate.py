@@ -15,6 +15,7 @@ from typing import Any
 
 from tools.docs import (
     DocsError,
+    choice_pages,
     command_pages,
     measured,
     metric_pages,
@@ -59,6 +60,7 @@ FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 FROM_CODE: dict[str, Callable[[Path], str]] = {
     "studies": study_pages.reproductions,
     "study list": lambda root: study_pages.overview(),
+    "choices": lambda root: choice_pages.table_of_choices(),
     "objectives": lambda root: tables.registered(OBJECTIVES, "{name}.md"),
     "priors": lambda root: tables.registered(PRIORS, "#{name}"),
     "supervision": lambda root: tables.registered(SUPERVISIONS, "#{name}"),

@@ -440,6 +440,17 @@ EpochImages = Annotated[
     int | None,
     Option("Images each model sees in an epoch; by default the whole data, at least 10000."),
 ]
+Points = Annotated[
+    int | None,
+    Option("Images that a score is computed on in training; by default 1000 for udr, else 50000."),
+]
+Together = Annotated[
+    int | None,
+    Option(
+        "Models that train side by side, always so many, so that no search rounds otherwise than"
+        " another: for comparisons on a GPU; by default as many as fit."
+    ),
+]
 Share = Annotated[
     float, Option("Share of the population that is replaced after an epoch; 0 for random search.")
 ]

@@ -16,6 +16,7 @@ from unbraid.core.errors import invalid
 from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import as_source, split_names
+from unbraid.core.words import spoken
 from unbraid.objectives import OBJECTIVES
 from unbraid.population import defaults as usual
 from unbraid.search import defaults
@@ -173,6 +174,8 @@ def pbt(
         int | None, Option("Epochs at most; 26 by a score that needs labels, else 30.")
     ] = None,
     epoch_images: declared.EpochImages = None,
+    points: declared.Points = None,
+    together: declared.Together = None,
     first_factor: Annotated[
         int | None,
         Option(
@@ -240,7 +243,7 @@ _SHARED = (
         "where",
         "code_samples",
     ),
-    *("checkpoint_seconds", "command"),
+    *("points", "together", "checkpoint_seconds", "command"),
 )
 """What `pbt` and `rpu` hand on as it is."""
 
@@ -336,9 +339,22 @@ def train_search(
     return outcome
 
 
+def say_how_long(what: str, seconds: float, device: torch.device) -> None:
+    """Say how long a search or recursion will take before it starts; nothing where unknown."""
+    from unbraid.population.devices import device_name
+
+    if math.isfinite(seconds):
+        told = f"{what}: {spoken(seconds)} at most on {device_name(device)}"
+        print(told, file=sys.stderr, flush=True)
+
+
 def _searched(run: SearchRun, device: torch.device, quiet: bool) -> PbtResult:
     from unbraid.report.page import is_whole_page
+    from unbraid.search.pbt import forecast
 
+    if not (quiet or run.begun):
+        seconds = forecast.at_most(run.search, run.dataset, device, run.path)
+        say_how_long("searching", seconds, device)
     outcome = train_search("searching", run, device, quiet)
     if not outcome.finished:
         raise stopped(run.path)

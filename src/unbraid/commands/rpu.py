@@ -16,6 +16,7 @@ from unbraid.commands.pbt import (
     PbtResult,
     present,
     remark_on,
+    say_how_long,
     search_options,
     train_search,
 )
@@ -170,6 +171,8 @@ def rpu(
     ] = None,
     epochs: Annotated[int | None, Option("Epochs at most; 30 by default.")] = None,
     epoch_images: declared.EpochImages = None,
+    points: declared.Points = None,
+    together: declared.Together = None,
     leaf_images: Annotated[
         int,
         Option("Images each model sees at least in an epoch of a leaf-run; more of a larger part."),
@@ -186,6 +189,13 @@ def rpu(
             "Size of the final population's first epoch, in populations; the best go on.", cli=False
         ),
     ] = None,
+    final_labels: Annotated[
+        str,
+        Option(
+            "Which labels select the final population: published (all), weighed (by their images),"
+            " confirmed (by other models)."
+        ),
+    ] = "published",
     active_nats: Annotated[
         float | None, Option("KL from which on a latent is active.", cli=False)
     ] = None,
@@ -238,6 +248,7 @@ def rpu(
         leaf_runs=leaf_runs,
         levels=levels,
         every_final=every_final,
+        final_labels=final_labels,
         leaf_images=leaf_images,
         score=score,
         share=share,
@@ -262,9 +273,13 @@ def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bo
 
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuResult:
     from unbraid.report.page import is_whole_page
+    from unbraid.search.rpu import forecast
     from unbraid.search.rpu.stages import StageKind
 
     finished = recursion.finished
+    if not (quiet or finished or recursion.begun):
+        seconds = forecast.at_most(recursion.plan, recursion.dataset, device)
+        say_how_long("recursion", seconds, device)
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(

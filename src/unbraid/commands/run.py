@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -319,27 +320,55 @@ class Run:
         for chunk in self.folder.chunks():
             self.folder.trained(chunk)
 
-    def best(self, metric: str, *, collapsed: bool = False) -> Model:
+    def best(self, metric: str | None = None, *, collapsed: bool = False) -> Model:
         """The model with the best score: the highest, or the lowest where lower is better.
 
-        Models that are collapsed, whose scores mean nothing, take part where *collapsed* is True.
+        Without a *metric* it is chosen without labels, in the way that did best in locatello2019
+        (docs/search.md), and what to expect is said; where none is known to be good, a metric must
+        be given. Models that are collapsed, whose scores mean nothing, take part where *collapsed*
+        is True.
         """
-        from unbraid.scoring.collapse import REMEDY
+        if metric is None:
+            return self._chosen_without_labels(collapsed)
         from unbraid.scoring.metric_names import GROUPS, asked, higher_is_better
 
         if not isinstance(metric, str) or metric in GROUPS or len(asked(metric)) != 1:
             raise invalid("metric", "must be a single one, by its name", metric)
-        table = self.score(metric, errors="none", quiet=True)
-        if metric not in table or bool(table[metric].isna().all()):
-            raise invalid("metric", "has no value for any member of the run", metric)
-        if not collapsed:
-            table = table[~table["collapsed"] & table[metric].notna()]
-            if not len(table):
-                rule = "needs a model that is not collapsed"
-                remedy = f"{REMEDY} To take one all the same: {{collapsed=True}}."
-                raise invalid("best", rule, Shown(f"none with a value in {self.path}"), remedy)
+        table = self._scored_alive([metric], collapsed)
         values = table[metric] if higher_is_better(metric) else -table[metric]
         return self.model(int(values.idxmax()[0]))  # type: ignore[index]
+
+    def _scored_alive(self, metrics: Sequence[str], collapsed: bool) -> pd.DataFrame:
+        """Models with a value by each of *metrics*; with *collapsed* ones where they may be."""
+        from unbraid.scoring.collapse import REMEDY
+
+        table = self.score(metrics, errors="none", quiet=True)
+        for metric in metrics:
+            if metric not in table or bool(table[metric].isna().all()):
+                raise invalid("metric", "has no value for any member of the run", metric)
+        if collapsed:
+            return table
+        table = table.loc[~table["collapsed"] & table[[*metrics]].notna().all(axis=1)]
+        if not len(table):
+            rule = "needs a model that is not collapsed"
+            remedy = f"{REMEDY} To take one all the same: {{collapsed=True}}."
+            raise invalid("best", rule, Shown(f"none with a value in {self.path}"), remedy)
+        return table
+
+    def _chosen_without_labels(self, collapsed: bool) -> Model:
+        """The model that the way of the study picks; says how good to expect it."""
+        from unbraid.studies.locatello2019 import choosing
+
+        way = choosing.settled_by_committed()
+        if way is None:
+            rule = "must be given: no choice without labels is known to be good yet"
+            remedy = "For example run.best('udr'); docs/search.md has what is known."
+            raise invalid("metric", rule, None, remedy)
+        table = self._scored_alive(choosing.NEEDED, collapsed)
+        scores = {name: table[name].to_numpy(dtype=float) for name in choosing.NEEDED}
+        member = int(table.index[choosing.pick(way.way, scores)][0])  # type: ignore[index]
+        print(f"member {member}: {way.sentence()}", file=sys.stderr, flush=True)
+        return self.model(member)
 
     def model(self, member: int) -> Model:
         """One trained model of the population."""

@@ -99,7 +99,7 @@ def _run(folder: Path, seen: Watch) -> Status:
 
 
 def _run_lines(found: RunStatus) -> list[str]:
-    from unbraid.studies.pace import spoken
+    from unbraid.core.words import spoken
 
     share = 100 * found.done / max(1, found.total)
     line = f"{found.path}: {found.done:,} of {found.total:,} model-steps ({share:.0f}%)"
@@ -126,7 +126,7 @@ def _run_lines(found: RunStatus) -> list[str]:
 
 
 def _chunk_line(one: ChunkStatus, steps: int) -> str:
-    from unbraid.studies.pace import spoken
+    from unbraid.core.words import spoken
 
     told = f"  {one.state}: {one.name}, step {one.step:,} of {steps:,}"
     if one.state == "failed":
@@ -147,7 +147,7 @@ def _searches(folder: Path, seen: Watch) -> Status:
 
 
 def _search_lines(found: Sequence[SearchStatus]) -> list[str]:
-    from unbraid.studies.pace import spoken
+    from unbraid.core.words import spoken
 
     lines = []
     for one in found:

@@ -47,7 +47,7 @@ class StudyRun:
 
     def summary(self) -> str:
         """What was made, what was left and why, and what to type next."""
-        from unbraid.studies.pace import spoken
+        from unbraid.core.words import spoken
 
         ended, left = self.ended, self.standing.left()
         lines = [f"Made: {', '.join(ended.made)}" if ended.made else "No table was made."]
@@ -150,7 +150,7 @@ def _on_ray(
 ) -> StudyRun:
     from unbraid.population.devices import choose_device
     from unbraid.studies.data_at_hand import DataAtHand
-    from unbraid.studies.run_slices import Ended, name_of, work_folder
+    from unbraid.studies.run_slices import Ended, lacking, name_of, work_folder
     from unbraid.studies.standing import standing
 
     kind, ended = ray_kind(device), Ended()
@@ -158,7 +158,7 @@ def _on_ray(
     there = []
     for part in parts:
         name, left = name_of(*part), not tables.done(*part)
-        if left and (why := data.missing(part[1])):
+        if left and (why := data.missing(part[1]) or lacking(tables, part, work)):
             ended.without_data[name] = why
         elif left and (why := data.waits_for(part[1])):
             ended.waiting[name] = why

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import math
 import os
+import platform
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -72,6 +73,13 @@ def choose_devices(name: str = "auto") -> tuple[torch.device, list[torch.device]
         rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"
         raise invalid("device", rule, name)
     return device, [device, *(choose_device(f"cuda:{one}") for one in more)]
+
+
+def device_name(device: torch.device) -> str:
+    """What a device is called in messages and tables; speeds are compared by it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU {platform.machine()}, {cores()} cores"
 
 
 def usual_precision(device: torch.device) -> str:

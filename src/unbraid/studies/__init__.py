@@ -19,6 +19,7 @@ STUDIES = Registry(
     "unbraid.studies",
     {
         "locatello2019": "unbraid.studies.locatello2019:STUDY",
+        "estermann2020": "unbraid.studies.estermann2020:STUDY",
         "mathieu2019": "unbraid.studies.mathieu2019:STUDY",
         "michlo2023": "unbraid.studies.michlo2023:STUDY",
         "zietlow2021": "unbraid.studies.zietlow2021:STUDY",

@@ -26,7 +26,13 @@ from unbraid.population.resolve import (
 from unbraid.population.seeds_and_rates import read_rates, read_seeds
 from unbraid.scoring.metric_names import base, metric_names, revision
 from unbraid.studies.measures import check_measures, measure_revision
-from unbraid.studies.pool import Slice
+from unbraid.studies.pool import SearchSlice, Slice
+from unbraid.studies.search_definition import (
+    STEP_IMAGES,
+    most_images,
+    scored_models,
+    search_definition,
+)
 
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
 _LATER = ("amsgrad", "initialisation")
@@ -37,6 +43,8 @@ _MERGED = ("hyper", "network_options", "prior_options")
 
 def definition(one: Slice) -> dict[str, Any]:
     """Plan, metrics with their revisions and what else is measured; all mistakes at once."""
+    if isinstance(one, SearchSlice):
+        return search_definition(one)
     problems = Problems()
     parameters = inspect.signature(make_plan).parameters
     for name in one.plan.keys() - parameters.keys():
@@ -102,7 +110,9 @@ def scored_sampled(one: Slice, problems: Problems) -> list[str]:
 
 
 def models(defined: dict[str, Any]) -> int:
-    """How many models a slice has that is so *defined*."""
+    """How many models a slice scores that is so *defined*."""
+    if "kind" in defined:
+        return scored_models(defined)
     count = 1
     for name in ("objective", "prior", "supervision", "learning_rate", "seeds"):
         count *= len(defined[name])
@@ -110,5 +120,7 @@ def models(defined: dict[str, Any]) -> int:
 
 
 def model_steps(defined: dict[str, Any]) -> int:
-    """Training steps of all its models together."""
+    """Training steps of all its models together; of a search at most, in steps of 64 images."""
+    if "kind" in defined:
+        return most_images(defined) // STEP_IMAGES
     return models(defined) * defined["steps"]

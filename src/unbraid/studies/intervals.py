@@ -214,6 +214,35 @@ def _wilson(hits: int, count: int, level: float) -> tuple[float, float, float]:
     return share, max(0.0, (middle - width) / whole), min(1.0, (middle + width) / whole)
 
 
+def ratio_of_spreads(
+    name: str, ones: Sequence[ArrayLike], others: Sequence[ArrayLike], paper: float | None = None
+) -> Estimate:
+    """Standard deviation within each of the groups *ones* over that within *others*, with the
+    interval of the F distribution of variances; NaN are left out.
+
+    >>> one = ratio_of_spreads("x", [[1.0, 2.0, 3.0]], [[2.0, 4.0, 6.0], [0.0, 2.0, 4.0]])
+    >>> one.value, round(one.low, 2), round(one.high, 2), one.count
+    (0.5, 0.15, 3.13, 9)
+    """
+    (above, freedom, count), (below, other_freedom, others_count) = map(_within, (ones, others))
+    total = count + others_count
+    if not (freedom > 0 and other_freedom > 0 and below > 0):
+        return Estimate(name, math.nan, math.nan, math.nan, total, paper)
+    ratio, tail = above / below, (1.0 - LEVEL) / 2
+    ends = stats.f.ppf([1.0 - tail, tail], freedom, other_freedom)
+    low, high = (math.sqrt(ratio / float(end)) for end in ends)
+    return Estimate(name, math.sqrt(ratio), low, high, total, paper)
+
+
+def _within(groups: Sequence[ArrayLike]) -> tuple[float, int, int]:
+    """Mean square of deviations from the means of *groups*, degrees of freedom, and how many."""
+    known = [np.asarray(one, dtype=float) for one in groups]
+    known = [one[np.isfinite(one)] for one in known]
+    count, freedom = sum(map(len, known)), sum(len(one) - 1 for one in known if len(one))
+    total = sum(float(((one - one.mean()) ** 2).sum()) for one in known if len(one))
+    return total / freedom if freedom else math.nan, freedom, count
+
+
 def exactly(name: str, value: float, count: int, paper: float | None = None) -> Estimate:
     """A number that chance has no part in."""
     return Estimate(name, value, value, value, count, paper)

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from unbraid.population.devices import cores
+from unbraid.population.devices import cores, device_name
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import Results
-from unbraid.studies.slice_work import device_name
 
 _GPU_MODEL_STEPS = 10_000.0
 """A second, of a mixed plan on one H200 (docs/speed.md)."""
@@ -90,16 +89,3 @@ def _took(about: dict[str, Any]) -> Took:
         about["training_seconds"],
         about["scoring_seconds"],
     )
-
-
-def spoken(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> spoken(42), spoken(600), spoken(8000), spoken(400_000)
-    ('42 s', '10 min', '2.2 h', '4.6 days')
-    """
-    for size, unit, most in ((1, "s", 99), (60, "min", 99), (3600, "h", 48)):
-        if seconds / size <= most:
-            shown = seconds / size
-            return f"{shown:.1f} {unit}" if unit == "h" else f"{shown:.0f} {unit}"
-    return f"{seconds / 86400:.1f} days"

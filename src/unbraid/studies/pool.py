@@ -2,7 +2,8 @@
 """Pools of models that serve the claims of a study, cut into slices.
 
 A slice is what one process trains and scores at a time: a plan, and what is measured of its models.
-It ends as one table, a row for each model (and each stage of its training).
+It ends as one table, a row for each model (and each stage of its training). It may be a search
+instead: `SearchSlice`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 Scale = Literal["small", "gpu", "paper"]
 """Minutes on two cores, as a test of the machinery; an hour or so on a GPU; what the paper did."""
+
+SearchKind = Literal["pbt", "rpu", "final"]
+"""Population-based training; a recursion, whose labels are kept; a final population by them."""
+COSTS = ("data", "seed", "population", "epochs", "epoch_images")
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,20 @@ class Slice:
 
 
 @dataclass(frozen=True)
+class SearchSlice(Slice):
+    """A search instead of models of given settings.
+
+    Its `plan` is what `make_search` is given, of other kinds `make_recursion`, and states at least
+    what `COSTS` names. Its table has a row for each individual of each epoch, and one for each
+    model of each winner, which alone are scored (`studies/search_table.py`).
+    """
+
+    kind: SearchKind = "pbt"
+    labels_of: str = ""
+    """Of a final population: the recursion whose labels select it, as pool/slice."""
+
+
+@dataclass(frozen=True)
 class Pool:
     """Models that serve one or several claims."""
 
@@ -82,7 +101,13 @@ def check_pools(pools: Iterable[Pool]) -> None:
     """Refuse pools and slices whose names are no file names or not their own, whose stages do not
     rise to the last step, or that come before what they need; all mistakes at once.
     """
-    problems, seen, left = Problems(), set(), []
+    problems, seen, left, pools = Problems(), set(), [], tuple(pools)
+    recursions = {
+        f"{pool.name}/{one.name}"
+        for pool in pools
+        for one in pool.slices
+        if isinstance(one, SearchSlice) and one.kind == "rpu"
+    }
     for pool in pools:
         _check_name("pool", pool.name, "pool" + pool.name, seen, problems)
         for one in pool.slices:
@@ -100,7 +125,23 @@ def check_pools(pools: Iterable[Pool]) -> None:
                 problems.say(unknown(rule, one.made.after, left))
             if one.leaves:
                 left.append(f"{pool.name}/{one.name}")
+            if isinstance(one, SearchSlice):
+                _check_search(one, recursions, problems)
     problems.raise_if_any()
+
+
+def _check_search(one: SearchSlice, recursions: set[str], problems: Problems) -> None:
+    """Refuse a search whose cost is not stated, or whose labels nobody makes."""
+    if lacking := [name for name in COSTS if name not in one.plan]:
+        rule = f"must state {', '.join(lacking)}"
+        problems.add(f"search of slice {one.name}", rule, ", ".join(one.plan))
+    if one.stages or one.sampled:
+        rule = "has neither stages nor scores of sampled codes"
+        problems.add(f"search of slice {one.name}", rule, (*one.stages, *one.sampled))
+    named = one.labels_of in recursions if one.kind == "final" else not one.labels_of
+    if not named:
+        rule = "must name a recursion of the study for a final population, and else nothing"
+        problems.add(f"labels_of of slice {one.name}", rule, one.labels_of)
 
 
 def _check_name(kind: str, name: str, whole: str, seen: set[str], problems: Problems) -> None:

@@ -10,7 +10,7 @@ row: mutual information of mean codes as a share of the factor's entropy) and `f
 names). Of slices that ask for it: `kl_by_latent` (nats), `variance_by_latent` (posterior variances,
 mean over images), `information_level` (of the latent that encodes each factor, 1 - its posterior
 variance), settings under their own names, and what is measured (`studies/measures.py`). Scores of
-diverged models are NaN.
+diverged models are NaN. Slices that are searches have more columns (`studies/search_table.py`).
 
 Each file says what it was made from and by: the slice's definition, versions, device, precision,
 date, seconds. A table of another definition than today's is refused, never removed.
@@ -42,8 +42,8 @@ from unbraid.core.store import (
     write_tensors,
 )
 from unbraid.metrics import METRICS
+from unbraid.studies import measures
 from unbraid.studies.definition import definition
-from unbraid.studies.measures import LISTS
 from unbraid.studies.pool import ABOUT_THE_MODEL, BY_LATENT, Pool, Scale, Slice, check_pools
 from unbraid.studies.study import Study
 
@@ -52,6 +52,11 @@ if TYPE_CHECKING:
 
     from unbraid.studies.made_data import Left
 
+OF_LABELS = ("label_latents", "label_peaks", "sorted_labels", "explained")
+LISTS = (*BY_LATENT, *measures.LISTS, *OF_LABELS)
+"""Columns whose cells are lists."""
+ABOUT_THE_SEARCH = ("stage", "row", "epoch", "individual")
+"""Where a row belongs in a search."""
 SCALES: tuple[Scale, ...] = get_args(Scale)
 _TEXTS = ("pool", "slice", "data", "objective", "strength_name", "status")
 COLUMN_KINDS = {name: "O" for name in _TEXTS} | {
@@ -105,6 +110,12 @@ class Results:
     def models(self, pool: Pool, one: Slice) -> Path:
         """Where the models of a slice lie, a run like any other, where they were kept."""
         return self.folder / ".models" / self.scale / pool.name / one.name
+
+    def labels(self, name: str) -> Path:
+        """Where the labels lie that the recursion *name*, as pool/slice, has found: too large to
+        be kept with the tables, and needed by final populations alone.
+        """
+        return self.folder / ".labels" / self.scale / f"{name}.safetensors"
 
     def files(self) -> list[Path]:
         """Every table that is there, of today's slices or not."""
@@ -280,8 +291,8 @@ def ordered(columns: Iterable[str]) -> list[str]:
         base = score.partition(":")[0].removesuffix("_sampled")
         return places.get(base, len(places)), base, score.endswith("_sampled"), score, field
 
-    lead = [name for name in ABOUT_THE_MODEL if name in names]
-    last = [name for name in BY_LATENT if name in names]
+    lead = [name for name in (*ABOUT_THE_MODEL, *ABOUT_THE_SEARCH) if name in names]
+    last = [name for name in LISTS if name in names]
     return [*lead, *sorted(names - {*lead, *last}, key=place), *last]
 
 
@@ -292,7 +303,7 @@ def stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
     names = ordered({*ABOUT_THE_MODEL, *(name for table in tables for name in table.columns)})
     columns: dict[str, list[Any]] = {}
     for name in names:
-        empty = None if name in (*BY_LATENT, *LISTS) else float("nan")
+        empty = None if name in LISTS else float("nan")
         columns[name] = [
             value
             for table in tables

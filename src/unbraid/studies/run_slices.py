@@ -28,6 +28,7 @@ from unbraid.studies.definition import definition, model_steps
 from unbraid.studies.pace import Pace
 from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import Results
+from unbraid.studies.search_work import work_of
 from unbraid.studies.slice_work import SliceWork, Stopped
 
 _CAUTION = 1.1
@@ -47,7 +48,7 @@ class Ended:
     too_long: list[str] = field(default_factory=list)
     """They would not have ended in time."""
     without_data: dict[str, str] = field(default_factory=dict)
-    """Slices, and why their data cannot be loaded."""
+    """Slices, and why their data cannot be loaded or what else they wait for."""
     waiting: dict[str, str] = field(default_factory=dict)
     """Slices, and what their data must be made from first."""
     unfinished: list[str] = field(default_factory=list)
@@ -119,13 +120,20 @@ def train_one(
         with hold(results, *part, place):
             if results.done(*part):
                 return False
-            making = SliceWork(place, results, *part, device, threading.Event())
+            making = work_of(part[1])(place, results, *part, device, threading.Event())
             making.open(DataAtHand(results, work_folder(results, work)).load(part[1]))
             if not making.train(lambda steps, found: None, lambda line: None):
                 raise KeyboardInterrupt
     except HeldError:
         return False
     return True
+
+
+def lacking(results: Results, part: Part, work: str | Path | None) -> str:
+    """What a slice needs beside its data that is not there; empty where nothing is missing."""
+    place = work_folder(results, work) / part[0].name / part[1].name
+    making = work_of(part[1])(place, results, *part, torch.device("cpu"), threading.Event())
+    return making.lacking()
 
 
 def score_one(
@@ -142,7 +150,8 @@ def score_one(
     with hold(results, *part, place):
         if not results.done(*part):
             device = torch.device("cpu")
-            making = SliceWork(place, results, *part, device, threading.Event(), keep_models)
+            given = results, *part, device, threading.Event(), keep_models
+            making = work_of(part[1])(place, *given)
             making.trained_on = trained_on
             making.open(DataAtHand(results, work_folder(results, work)).load(part[1]))
             making.finish()
@@ -220,11 +229,11 @@ class _Running:
         """
         name, place = name_of(pool, one), self._place(pool, one)
         given = self.results, pool, one, self.device, self.stop, self.keep_models
-        making = SliceWork(place, *given)
+        making = work_of(one)(place, *given)
         if self.results.done(pool, one):
             if not place.is_dir():
                 return True
-        elif why := self.data.missing(one):
+        elif why := self.data.missing(one) or making.lacking():
             self.ended.without_data[name] = why
             return True
         elif why := self._waits_for(one):

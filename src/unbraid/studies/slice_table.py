@@ -16,7 +16,7 @@ from unbraid.metrics import mig
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.metric_names import base
-from unbraid.studies.pool import ABOUT_THE_MODEL, BY_LATENT
+from unbraid.studies.pool import BY_LATENT
 from unbraid.studies.results import ordered
 
 if TYPE_CHECKING:
@@ -46,15 +46,17 @@ def slice_table(
     import pandas as pd
 
     states = run.members().set_index("member")
+    supervised = any(member.supervision for member in run.plan.members)
     rows: list[dict[str, Any]] = []
     for member in run.plan.members:
         state = states.loc[member.id]
         rows.append(
             {"pool": pool, "slice": name, "data": data or run.plan.data}
             | _model(member)
+            | _supervision(member, supervised)
             | {"steps": int(state["steps"]), "status": str(state["status"])}
         )
-    columns = {column: [row[column] for row in rows] for column in ABOUT_THE_MODEL}
+    columns = {column: [row[column] for row in rows] for column in rows[0]}
     columns |= _scores(scores, metrics, sampled, [one.id for one in run.plan.members])
     healthy = [row["status"] == "trained" for row in rows]
     columns |= {name: [_setting(run, one, name) for one in run.plan.members] for name in settings}
@@ -73,6 +75,14 @@ def _model(member: Member) -> dict[str, Any]:
         "seed": member.seed,
         "learning_rate": _number(member.learning_rate),
     }
+
+
+def _supervision(member: Member, supervised: bool) -> dict[str, Any]:
+    """What supervision a model has, in tables where some have it."""
+    if not supervised:
+        return {}
+    weight = member.supervision_hyper.get("weight", math.nan)
+    return {"supervision": member.supervision, "supervision_weight": _number(weight)}
 
 
 def _number(value: Any) -> float:

@@ -12,7 +12,6 @@ folder goes when the slice has its table.
 
 from __future__ import annotations
 
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,10 +35,10 @@ from unbraid.core.records import build_object, from_record
 from unbraid.core.store import digest, read_json, read_table, write_json, write_table
 from unbraid.data.dataset import Dataset
 from unbraid.population import defaults
-from unbraid.population.devices import chunk_size, cores, usual_precision
+from unbraid.population.devices import chunk_size, device_name, usual_precision
 from unbraid.population.member import Member
 from unbraid.population.new_folder import check_room
-from unbraid.population.plan import make_plan
+from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 from unbraid.scoring.metric_names import needs
@@ -65,7 +64,7 @@ Report = Callable[[int, bool], None]
 """Told how many model-steps more are done, and whether they were found so."""
 
 
-_SCORING = threading.Lock()
+SCORING = threading.Lock()
 """Scoring takes all cores: slices wait for each other, in time that is not counted as theirs."""
 
 
@@ -142,6 +141,10 @@ class SliceWork:
                 remedy = "Remove that folder, or give another {work=FOLDER}."
                 raise invalid("work", rule, Shown(str(self.folder)), remedy)
             self._seconds, self._complaints = record.seconds, record.complaints
+        self._take_up(dataset, defined)
+
+    def _take_up(self, dataset: Dataset, defined: str) -> None:
+        """Go on with the run that the folder holds, or make a new one, so *defined*."""
         place = self.folder / "run"
         if kind_of(place) is not None:
             self.run = RunFolder.open(place)
@@ -244,7 +247,7 @@ class SliceWork:
             if self.stop.is_set():
                 raise Stopped
 
-        with _SCORING, self._timed("scoring"):
+        with SCORING, self._timed("scoring"):
             healthy = self.run.members()["status"].tolist().count("trained")
             for names, kind in ((self._metrics, "mean"), (self._sampled, "sampled")):
                 if names and healthy:
@@ -287,7 +290,7 @@ class SliceWork:
             place = self.results.models(self.pool, self.slice)
             make_folder(place.parent)
             remove_folder(place)  # of a slice whose table was taken away
-            copy_folder(self.run.path, place)
+            copy_folder(self.folder / "run", place)
         self._leave()
         self.results.write(self.pool, self.slice, table, self._provenance() | self._left)
         failpoint("slice.committed")
@@ -302,8 +305,16 @@ class SliceWork:
         except InputError as error:
             self._left = {"left_nothing": str(error)}
 
+    @property
+    def _plan(self) -> Plan:
+        return self.run.plan
+
+    def lacking(self) -> str:
+        """What must be there before it can be made, and is not; empty where nothing is."""
+        return ""
+
     def _provenance(self) -> dict[str, Any]:
-        defined, plan = definition(self.slice), self.run.plan
+        defined, plan = definition(self.slice), self._plan
         return {
             "versions": plan.made_with | {"numpy": np.__version__},
             "device": self.trained_on or device_name(self.device),
@@ -326,10 +337,3 @@ class SliceWork:
         run = RunFolder.open(place)
         files = [(len(chunk), run.checkpoints(chunk).files()) for chunk in run.chunks()]
         return sum(count * found[0][0] for count, found in files if found)
-
-
-def device_name(device: torch.device) -> str:
-    """What a device is called in a table's provenance; speeds are compared by it."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU {platform.machine()}, {cores()} cores"

@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from unbraid.population.devices import chunk_size
+from unbraid.core.words import spoken
+from unbraid.population.devices import chunk_size, device_name
 from unbraid.population.new_folder import bytes_needed
-from unbraid.population.plan import make_plan
 from unbraid.studies.data_at_hand import DataAtHand
 from unbraid.studies.definition import definition, model_steps, models
-from unbraid.studies.pace import Pace, spoken
+from unbraid.studies.pace import Pace
 from unbraid.studies.pool import Slice
 from unbraid.studies.results import Results
 from unbraid.studies.run_slices import Part, is_free, work_folder
-from unbraid.studies.slice_work import SliceWork, device_name
+from unbraid.studies.search_work import largest_plan, work_of
 
 _MOST_SHOWN = 60
 """Of more slices a list shows the pools alone."""
@@ -39,7 +40,7 @@ class SliceStanding:
     seconds: float
     """That it took, or will take."""
     why: str = ""
-    """Why its data cannot be loaded."""
+    """Why its data cannot be loaded, or what else it waits for."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,11 @@ def standing(
         else:
             folder = place / pool.name / one.name
             state, done = "left", 0
-            if why := data.missing(one):
+            making = work_of(one)(folder, results, pool, one, device, threading.Event())
+            if why := data.missing(one) or making.lacking():
                 state = "no data"
             else:
-                done = SliceWork.steps_done(folder)
+                done = making.steps_done(folder)
                 state = "begun" if folder.is_dir() else "left"
                 if not is_free(results, pool, one):
                     state = "at work"
@@ -130,7 +132,7 @@ def cost(results: Results, parts: Sequence[Part], device: torch.device) -> str:
             largest[key] = one.models, own
     most, data = 0, DataAtHand(results, work_folder(results, None))
     for _, own in largest.values():
-        plan, dataset = make_plan(**{**own.plan, "data": data.load(own), "data_options": None})
+        plan, dataset = largest_plan(own, data.load(own))
         most = max(most, bytes_needed(plan, dataset, chunk_size(plan, dataset, device)))
     without = sum(one.models for _, one in left if one.state == "no data")
     models_left = sum(one.models for _, one in left)

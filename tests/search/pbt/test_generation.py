@@ -766,3 +766,46 @@ def test_however_often_ctrl_c_is_pressed_the_workers_are_joined():
 
     generation_module._join(Pool())  # pyright: ignore[reportArgumentType]
     assert calls == [True, True, True]
+
+
+# Chunks of one width.
+
+
+def widths(one: Generation) -> list[int]:
+    return [len(chunk.program.members) for chunk in one.chunks]
+
+
+def test_chunks_of_one_width_are_filled_up_with_copies_that_nobody_sees(small_plan):
+    made = small_plan("beta_vae")
+    models = [model(made, size, seed) for seed, size in enumerate((8, 4, 8, 8, 4))]
+    one = trained(made, models, together=2)
+    assert [chunk.places for chunk in one.chunks] == [(0, 2), (3,), (1, 4)]
+    assert widths(one) == [2, 2, 2]
+    assert len(one.diverged()) == 5
+    assert {len(tensor) for tensor in one.tensors().values()} == {1, 2}
+    rows, clocks = stored_rows(one.tensors(), one.places(), one.steps())
+    assert clocks == [5, 10, 5, 5, 10]
+    again = begin(made, models, rows=rows, clocks=clocks, together=2)
+    assert widths(again) == [2, 2, 2]
+    assert all(map(equal, all_bits(one), all_bits(again)))
+
+
+def test_a_model_is_the_same_to_the_last_bit_whoever_trains_in_its_chunk(small_plan):
+    """What two searches are compared by: of one width, neighbours and their number say nothing."""
+    made = small_plan("beta_vae", **CONVOLUTIONS)
+    first = model(made, 8, 7, beta=2.0)
+    alone = trained(made, [first], together=3)
+    among = trained(
+        made, [model(made, 4, 1), first, model(made, 8, 2), model(made, 8, 3)], together=3
+    )
+    assert equal(all_bits(alone)[0], all_bits(among)[1])
+
+
+def test_the_next_epoch_begins_from_models_alone(small_plan):
+    made = small_plan("beta_vae")
+    one = trained(made, [model(made, 8, seed) for seed in range(3)], together=2)
+    picked = one.rows([2, 2, 0])
+    following = begin(
+        made, [model(made, 8, 5), model(made, 8, 6), model(made, 8, 0)], 1, picked, together=2
+    )
+    assert all(equal(all_bits(following)[at], bits(picked, at)) for at in range(3))

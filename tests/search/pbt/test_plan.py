@@ -82,6 +82,13 @@ ALONE: list[tuple[dict[str, Any], str, str]] = [
     ({"score": "mig:bins=1"}, "bins", "must be a whole number of at least 2"),
     ({"score": "udr:method=kendall"}, "method", "is unknown"),
     ({"score": "udr:compat=disentanglement_lib"}, "option of udr in a search", "is unknown"),
+    ({"score": "mig", "points": 5}, "points", "must be a whole number of at least 10"),
+    (
+        {"score": "mig", "labels": 20, "points": 20},
+        "points",
+        "is the number of labelled images where that is given",
+    ),
+    ({"together": 0}, "together", "must be a whole number of at least 1"),
     ({"score": "mig", "labels": 5}, "labels", "must be all, or a whole number of at least 10"),
     ({"score": "mig", "labels": "some"}, "labels", "must be all, or a whole number of at least 10"),
     ({"score": "mig", "labels": True}, "labels", "must be all, or a whole number of at least 10"),
@@ -343,3 +350,10 @@ def test_the_first_epoch_has_the_individuals_that_were_asked_for():
     assert [model.batch_size for model in models] == [
         individual.values["batch_size"] for individual in first
     ]
+
+
+@pytest.mark.parametrize("score", ["mig", "dci", "udr"])
+def test_a_score_can_look_at_fewer_images(score):
+    search, dataset = small_search(score=score, points=12)
+    assert len(search.scorer.sample(dataset)) == 12
+    assert SearchPlan.from_record(json.loads(json.dumps(search.record()))) == search

@@ -19,6 +19,7 @@ from unbraid.metrics.mig import mig
 from unbraid.search.rpu.surrogate_labels import (
     SurrogateLabels,
     active_latents,
+    counted_labels,
     read_surrogates,
     surrogate_gaps,
     write_surrogates,
@@ -181,3 +182,47 @@ def test_labels_survive_their_file(tmp_path: Path):
     path.write_bytes(content)
     with pytest.raises(DamagedFileError):
         read_surrogates(path)
+
+
+# Which labels count.
+
+
+def of(count: int, columns: int, confirmed: tuple[bool, ...] = ()) -> SurrogateLabels:
+    values = np.random.default_rng(columns).normal(size=(count, columns)).astype(np.float32)
+    return SurrogateLabels(np.arange(count), values, confirmed)
+
+
+def test_labels_of_few_images_weigh_less():
+    ((root, leaf),) = counted_labels([(of(3600, 2), of(400, 1))], "weighed")
+    assert (root.weight, leaf.weight) == (0.9, 0.5)
+
+
+def test_labels_that_no_other_model_found_are_left_out():
+    leaf = (of(50, 2, (True, False)), of(20, 1, (False,)), of(10, 2, (False, True)))
+    ((root, deep),) = counted_labels([leaf], "confirmed")
+    np.testing.assert_array_equal(root.values, leaf[0].values[:, :1])
+    np.testing.assert_array_equal(deep.values, leaf[2].values[:, 1:])
+    unknown = (of(50, 2, (False, False)), of(20, 1))
+    assert counted_labels([unknown], "confirmed") == [unknown[:1]]
+    assert counted_labels([leaf], "published") == [leaf]
+
+
+def test_weights_decide_the_gap():
+    """One label is known and one is not: the gap is the known one's share of the weights."""
+    rng = np.random.default_rng(0)
+    codes = rng.uniform(size=(4000, 2))
+    known = SurrogateLabels(np.arange(4000), codes[:, :1].astype(np.float32), weight=3.0)
+    other = SurrogateLabels(np.arange(4000), rng.uniform(size=(4000, 1)).astype(np.float32))
+    every = np.arange(4000)
+    alone = surrogate_gaps(codes, every, [(known,)])
+    assert alone > 0.9
+    assert surrogate_gaps(codes, every, [(known, other)]) == pytest.approx(0.75 * alone, abs=0.01)
+
+
+def test_weights_and_confirmations_are_kept(tmp_path):
+    leaf = (of(50, 2, (True, False)), of(20, 1, (False,)))
+    path = tmp_path / "labels.safetensors"
+    write_surrogates(path, counted_labels([leaf], "weighed"))
+    ((root, deep),) = read_surrogates(path)
+    assert (root.confirmed, deep.confirmed) == ((True, False), (False,))
+    assert (root.weight, deep.weight) == (50 / 450, 20 / 420)

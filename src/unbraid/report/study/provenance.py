@@ -41,6 +41,8 @@ class Provenance:
 
 def provenance(results: Results, table: pd.DataFrame) -> Provenance:
     """What was trained for *results*, whose models are *table*."""
+    if "row" in table:  # of searches the winners, which alone are scored
+        table = table.loc[table["row"] != "individual"]
     last = table.drop_duplicates(list(MODEL), keep="last")
     models: dict[str, list[Any]] = {
         name: last[name].tolist() for name in (*MODEL, "steps", "status")

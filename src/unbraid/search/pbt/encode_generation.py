@@ -37,7 +37,7 @@ def encode_chunk(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and log-variances `(models of the chunk, n, latents)` of images *indices*."""
     program = chunk.program
-    weights = program.kinds[0].layout.views(chunk.state.model.weights)
+    weights = program.kinds[0].layout.views(chunk.weights())
     objective = program.members[0].build()
     with explain_oom(device, "the codes of a batch", WHEN_FULL):
         wanted = torch.from_numpy(indices).to(device)
@@ -58,11 +58,12 @@ def reconstruction_nats(
     """
     program, members = chunk.program, len(chunk.places)
     found = torch.empty(mean.shape[:2])
-    weights = program.kinds[0].layout.views(chunk.state.model.weights)
+    weights = program.kinds[0].layout.views(chunk.weights())
     likelihood = program.likelihood.bound(weights)
     z = mean
     if program.kinds[0].objective.samples_latents:
-        noise = random.normal(program.draw.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
+        seeds = program.draw.seed.cpu()[:members]
+        noise = random.normal(seeds, 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
         z = z + torch.exp(0.5 * logvar) * noise
     with explain_oom(device, "the reconstructions of a batch", WHEN_FULL), torch.no_grad():
         wanted = torch.from_numpy(indices).to(device)

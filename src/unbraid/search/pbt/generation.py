@@ -3,6 +3,9 @@
 
 They train in chunks of equal batch size, each a training step and its state.
 
+On a GPU the last bits of a sum over the batch depend on how many models a chunk has, so that equal
+models come apart in two searches that differ elsewhere. Chunks of one width keep them equal.
+
 An epoch has a number of images, so that members with larger batches do fewer updates. The clock of
 a chunk stands, when epoch e begins, at e times the updates of an epoch of its batch size; Adam
 counts each member's own updates (`State.age`). Between two epochs every tensor of the state is
@@ -82,6 +85,14 @@ class Chunk:
         """Whether its epoch is over."""
         return self.state.step >= self.end
 
+    def tensors(self) -> Rows:
+        """The state of its models, without copies that fill it up."""
+        return {name: rows[: len(self.places)] for name, rows in self.state.tensors().items()}
+
+    def weights(self) -> Tensor:
+        """The weights of its models, a row each."""
+        return self.state.model.weights[: len(self.places)]
+
 
 def updates_of_epoch(images: int, batch_size: int) -> int:
     """Updates in which members of that batch size see so many images, rounded up."""
@@ -106,11 +117,13 @@ class Generation:
         clocks: Sequence[int] | None = None,
         cumulative: Tensor | None = None,
         before: Generation | None = None,
+        together: int = 0,
     ) -> None:
         """Begin *epoch* of at most *epochs* with fresh weights or those of *rows*.
 
         With *clocks* it begins in the middle of the epoch. Captured steps of the generation
-        *before* are gone on with, which is over then.
+        *before* are gone on with, which is over then. Every chunk has the width *together*, or as
+        many models as fit.
         """
         self.models, self.device, self.epoch = tuple(models), device, epoch
         heritage = rows if rows is None or callable(rows) else _heritage(rows)
@@ -136,16 +149,20 @@ class Generation:
                 members=members,
             )
             with explain_oom(device, f"a population of {len(models)} models", WHEN_FULL):
-                size = equal_share(len(places), chunk_size(own, dataset, one_of(device)))
+                size = together or equal_share(
+                    len(places), chunk_size(own, dataset, one_of(device))
+                )
                 for first in range(0, len(places), size):
                     part = tuple(places[first : first + size])
-                    program = TrainingStep(
-                        own, members[first : first + size], dataset, device, sampler, cumulative
-                    )
+                    # Chunks of one width are filled up with copies that nobody looks at.
+                    copies = max(0, together - len(part))
+                    filled = members[first : first + size]
+                    filled += filled[-1:] * copies
+                    program = TrainingStep(own, filled, dataset, device, sampler, cumulative)
                     state = (
                         program.start()
                         if heritage is None
-                        else _state(heritage(part), clock, device)
+                        else _state(heritage(part + part[-1:] * copies), clock, device)
                     )
                     self.chunks.append(Chunk(part, program, state, (epoch + 1) * updates))
         self._captured = [
@@ -231,7 +248,9 @@ class Generation:
         """Which models stopped being finite."""
         found = [False] * len(self.models)
         for chunk in self.chunks:
-            for place, at in zip(chunk.places, chunk.state.diverged_at.tolist(), strict=True):
+            for place, at in zip(
+                chunk.places, chunk.tensors()["diverged_at"].tolist(), strict=True
+            ):
                 found[place] = at >= 0
         return found
 
@@ -272,7 +291,7 @@ class Generation:
         return {
             f"{number}.{name}": tensor
             for number, chunk in enumerate(self.chunks)
-            for name, tensor in chunk.state.tensors().items()
+            for name, tensor in chunk.tensors().items()
         }
 
     def steps(self) -> list[int]:

@@ -40,6 +40,7 @@ USUAL_WITH_LABELS = {"population": 28, "first_factor": 2, "epochs": 26}
 USUAL_WITHOUT_LABELS = {"population": 16, "first_factor": 1, "epochs": 30}
 """Individuals of five models each; 56 of them were published."""
 _MOST_EPOCHS = 10_000
+MOST_TOGETHER = 10_000
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class SearchPlan:
     converged_within: float = 0.0
     """0 for never: the search then takes all its epochs."""
     converged_epochs: int = CONVERGED_EPOCHS
+    together: int = 0
+    """Models of a chunk, always so many; 0 for as many as fit, whose rounding depends on how many
+    there are.
+    """
     collapsed_last: bool = True
     """Whether collapsed individuals rank below the others; not in searches that an earlier version
     began, which end as they would have.
@@ -71,7 +76,7 @@ class SearchPlan:
         """As JSON values."""
         simple = {
             name: getattr(self, name)
-            for name in ("population", "epochs", "epoch_images", "seed", "format")
+            for name in ("population", "epochs", "epoch_images", "seed", "together", "format")
         }
         return {
             **simple,
@@ -113,6 +118,7 @@ class SearchPlan:
         in_range("epochs", self.epochs, 1, _MOST_EPOCHS)
         in_range("epoch_images", self.epoch_images, 1, 10**10)
         in_range("seed", self.seed, 0, 2**63 - 1)
+        in_range("together", self.together, 0, MOST_TOGETHER)
         in_range("converged_within", self.converged_within, 0)
         in_range("converged_epochs", self.converged_epochs, 1)
         in_range("scorer.points", self.scorer.points, 0)
@@ -231,6 +237,7 @@ class SearchOptions(SharedOptions, total=False):
 
     score: str
     labels: int | str
+    points: int | None
     population: int | None
     models: int | None
     epochs: int | None
@@ -244,6 +251,7 @@ class SearchOptions(SharedOptions, total=False):
     first_factor: int | None
     converged_within: float | None
     converged_epochs: int
+    together: int | None
 
 
 def make_search(
@@ -252,6 +260,7 @@ def make_search(
     *,
     score: str = defaults.SCORE,
     labels: int | str = "all",
+    points: int | None = None,
     population: int | None = None,
     models: int | None = None,
     epochs: int | None = None,
@@ -265,12 +274,14 @@ def make_search(
     first_factor: int | None = None,
     converged_within: float | None = None,
     converged_epochs: int = CONVERGED_EPOCHS,
+    together: int | None = None,
     **shared: Unpack[SharedOptions],
 ) -> tuple[SearchPlan, Dataset]:
     """Check the whole request, every problem at once; return the search and its dataset.
 
-    *score* is a metric; *labels* is "all" or how many labelled images it may see. Each individual
-    is *models* models (by default five for `udr`, else one). *population*, *epochs* and
+    *score* is a metric; *labels* is "all" or how many labelled images it may see, *points* on how
+    many images it is computed (by default 1,000 for `udr`, else 50,000). Each individual is
+    *models* models (by default five for `udr`, else one). *population*, *epochs* and
     *first_factor* (so many times the population trains in the first epoch) are by default 16, 30
     and 1 for metrics that need no labels, and 28, 26 and 2 for those that do. The search space is
     *learning_rate*, *batch_size* and the values in *hyper*: ranges (`"1e-4..3e-3"`), lists, or
@@ -278,7 +289,9 @@ def make_search(
     objective's strength evolves. An epoch has *epoch_images* for each model, by default one pass
     over the data and at least 10,000. *share* 0 is random search. The search ends after *epochs*,
     or when the best score changed by less than *converged_within* (by default 0.005 for `udr`, else
-    0 for never) in each of the last *converged_epochs*.
+    0 for never) in each of the last *converged_epochs*. With *together* so many models train side
+    by side, always, so that a model's rounding does not depend on its neighbours: for comparisons
+    on a GPU.
     """
     problems = Problems()
     usual = USUAL_WITH_LABELS if needing_factors([str(score)]) else USUAL_WITHOUT_LABELS
@@ -299,6 +312,8 @@ def make_search(
     converged_epochs = read_whole_number(
         problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS
     )
+    if together is not None:
+        together = read_whole_number(problems, "together", plain(together), 1, MOST_TOGETHER)
     within = plain(converged_within)
     _check_within(within, problems)
     if shared.get("convention", "sum") == "mean":
@@ -307,7 +322,7 @@ def make_search(
         problems.add("convention", "must be sum in a search, whose weights move", "mean", remedy)
     scorer = None
     if dataset is not None:
-        scorer = read_scorer(score, labels, models, dataset, seed, problems)
+        scorer = read_scorer(score, labels, models, dataset, seed, problems, points)
     template = _template(
         data if dataset is None else dataset, cls, evolved, fixed, shared, problems
     )
@@ -332,6 +347,7 @@ def make_search(
         seed=seed,
         converged_within=float(within),
         converged_epochs=converged_epochs,
+        together=together or 0,
     )
     return search, dataset
 

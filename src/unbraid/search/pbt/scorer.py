@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How individuals are scored while they train: any metric, with all labels, a few, or none.
 
-    mig, dci, ...     with all labels (PBT-S-VAE) on up to 50,000 images, or with N labelled images
-                      (1,000-PBT-S)
+    mig, dci, ...     with all labels (PBT-S-VAE) on up to 50,000 images or on `points` of them, or
+                      with N labelled images (1,000-PBT-S)
     udr               without labels (PBT-U-VAE): an individual is a group of models that share
-                      hyperparameters, scored by how well they agree on 1,000 images
+                      hyperparameters, scored by how well they agree on 1,000 images or `points`
     surrogates        the final population of rPU-VAE: MIG with labels that other models made
                       (`search/rpu/surrogate_labels.py`)
 
@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import TRAIN_SHARE, scored_sample
-from unbraid.core.checks import is_whole, plain
+from unbraid.core.checks import is_whole, plain, read_whole_number
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import explain_oom
@@ -47,6 +47,8 @@ SURROGATES = "surrogates"
 MOST_POINTS = 50_000
 """Images on which metrics with labels are computed in training (Estermann et al. 2020)."""
 UDR_POINTS = 1_000
+LEAST_POINTS, MOST_SAMPLED = 10, 10**7
+"""Images that a score may be asked to look at."""
 UDR_MODELS = 5
 _TRIED_ROWS = 600
 Floats = NDArray[np.float32]
@@ -143,11 +145,20 @@ class Scorer:
 
 
 def read_scorer(
-    metric: str, labels: Any, models: Any, dataset: Dataset, seed: int, problems: Problems
+    metric: str,
+    labels: Any,
+    models: Any,
+    dataset: Dataset,
+    seed: int,
+    problems: Problems,
+    points: Any = None,
 ) -> Scorer:
-    """The scorer that a request means; what is wrong with it goes to *problems*."""
+    """The scorer that a request means; what is wrong with it goes to *problems*.
+
+    It looks at *points* images at most, or at the labelled ones where *labels* are a number.
+    """
     own = Problems()  # what else is wrong with the request must not hide what is wrong here
-    labels, models = plain(labels), plain(models)
+    labels, models, points = plain(labels), plain(models), plain(points)
     names = (
         metric_names([metric], own, labelled=dataset.labelled) if isinstance(metric, str) else []
     )
@@ -175,10 +186,17 @@ def read_scorer(
         own.add("models", rule, models)
     elif models > MOST_MODELS:
         own.add("models", f"must be at most {MOST_MODELS:,}", models)
-    points = UDR_POINTS if compares else MOST_POINTS
+    if points is None:
+        points = UDR_POINTS if compares else MOST_POINTS
+    elif labels not in (None, "all"):
+        remedy = "Leave one of the two out."
+        own.add("points", "is the number of labelled images where that is given", points, remedy)
+    else:
+        points = read_whole_number(own, "points", points, LEAST_POINTS, MOST_SAMPLED)
     if labels not in (None, "all"):
-        if isinstance(labels, bool) or not isinstance(labels, int) or labels < 10:
-            own.add("labels", "must be all, or a whole number of at least 10", labels)
+        if isinstance(labels, bool) or not isinstance(labels, int) or labels < LEAST_POINTS:
+            rule = f"must be all, or a whole number of at least {LEAST_POINTS}"
+            own.add("labels", rule, labels)
         elif labels > len(dataset):
             own.add("labels", f"must be at most the {len(dataset)} images of the data", labels)
         elif known and not needing_factors(names):

@@ -195,6 +195,11 @@ class SearchRun:
         return lost or is_there(record_path(self.path, "train"))
 
     @property
+    def begun(self) -> bool:
+        """Whether it has been trained at all, as far as files say."""
+        return self._has_winner or is_there(self.path / POPULATION)
+
+    @property
     def _has_winner(self) -> bool:
         """Whether the winner's models are there: no epoch is left to train."""
         return self.finished or any((self.path / CHECKPOINTS).glob("*.safetensors"))
@@ -232,8 +237,9 @@ class SearchRun:
         *,
         out_of_time: Callable[[], bool] = lambda: False,
         on_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
+        stop: threading.Event | None = None,
     ) -> SearchOutcome:
-        """Train what is left; Ctrl-C writes a checkpoint first.
+        """Train what is left; Ctrl-C, or *stop* that is set, writes a checkpoint first.
 
         *out_of_time* is asked between epochs. *on_epoch* is called with every epoch that ends:
         its number from 0, the best score in it, whether all were collapsed, how many individuals it
@@ -259,7 +265,7 @@ class SearchRun:
                 self.search.plan.checkpoint_seconds,
             )
             progress(self._seen(checkpointer.state), True)
-            stop = threading.Event()
+            stop = stop or threading.Event()
             began, first = time.monotonic(), checkpointer.state.epoch
             tell(self.path, device=device_type(device))
 
@@ -270,6 +276,8 @@ class SearchRun:
 
             try:
                 why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, epoch_done)
+                if not why:
+                    return SearchOutcome(False)
                 assert checkpointer.state.elite is not None
                 self._store_winner(checkpointer.state.elite)
             except KeyboardInterrupt:
@@ -313,6 +321,7 @@ class SearchRun:
                 clocks=clocks,
                 cumulative=rule,
                 before=before,
+                together=search.together,
             )
             for chunk in generation.chunks:  # kernels differ by batch size, and that may evolve
                 if chunk.program.plan.batch_size not in rehearsed:
@@ -337,7 +346,7 @@ class SearchRun:
         out_of_time: Callable[[], bool],
         on_epoch: Callable[[dict[str, Any]], None],
     ) -> str:
-        """Epoch after epoch until the search is over; returns why it is."""
+        """Epoch after epoch until the search is over; returns why it is, nothing where stopped."""
         search = self.search
         least = self._least_active()
         while True:
@@ -350,6 +359,8 @@ class SearchRun:
                     judging.chunk_done,
                 ):
                     checkpointer.save()
+                    if stop.is_set():
+                        return ""
                 scores, active = judging.scores(), judging.active_latents()
             ranked = [search.scorer.better(score) for score in scores]
             rows = epoch_rows(search, state, scores, active, least)

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import recorded_sample
 from unbraid.codes.encode import encode_run
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.failpoints import failpoint
@@ -29,8 +28,8 @@ from unbraid.core.store import read_tensors, write_tensors
 from unbraid.metrics._posterior import kl_per_latent
 from unbraid.metrics.udr import udr
 from unbraid.scoring.metric_names import base, options
+from unbraid.search.discover.certainty import certainties, confirmed
 from unbraid.search.pbt.collapsed import counted
-from unbraid.search.pbt.scorer import UDR_POINTS
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS, active_latents
 
@@ -56,6 +55,10 @@ class Labelling:
     """Their means `(images, active latents)`."""
     active_nats: float = ACTIVE_NATS
     """A latent is active above this KL."""
+    confirmed: tuple[bool, ...] = ()
+    """Which of the active ones at least half of the other models had found too; none where an
+    earlier version did not ask.
+    """
 
     @property
     def failed(self) -> bool:
@@ -69,6 +72,7 @@ class Labelling:
             "active_nats": self.active_nats,
             "model_scores": list(self.model_scores),
             "latents": list(self.latents),
+            "confirmed": list(self.confirmed),
         }
         tensors = {
             "values": torch.from_numpy(self.values),
@@ -107,9 +111,10 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         stored = Labelling.load(path, run.plan.digest())
         if stored.active_nats == active_nats:
             return stored
-    few = recorded_sample(len(search.dataset), UDR_POINTS, scorer.seed)
+    few = scorer.sample(search.dataset)
     mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
     nats = np.stack([kl_per_latent(*model) for model in zip(mean, logvar, strict=True)])
+    compared = mean, nats
     scores = udr(
         mean, nats, **(options(scorer.metric) if base(scorer.metric) == "udr" else {})
     ).per_model
@@ -121,6 +126,7 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
     mean, logvar = (part[0] for part in encode_run(run, device, every, best))
     nats = kl_per_latent(mean.astype(np.float64), logvar.astype(np.float64))
     active = active_latents(nats, active_nats)
+    sure = [confirmed(one) for one in certainties(*compared, best)]
     made = Labelling(
         score=search.winner_record()["score"],
         model=best,
@@ -129,6 +135,7 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         latents=tuple(active),
         values=np.ascontiguousarray(mean[:, active], dtype=np.float32),
         active_nats=float(active_nats),
+        confirmed=tuple(sure[latent] for latent in active),
     )
     with only_one(search.path, patience=math.inf):
         made.save(path, run.plan.digest())

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 from unbraid.core.checks import plain, read_whole_number
-from unbraid.core.errors import InputError, Problems
+from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.core.records import checked, from_record, in_range
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
@@ -27,7 +27,7 @@ from unbraid.search.pbt.plan import (
 from unbraid.search.pbt.scorer import SURROGATES, Scorer
 from unbraid.search.reduce.reduction import ReductionRule
 from unbraid.search.rpu.stages import Stage, planned_stages
-from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
+from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS, LABEL_RULES
 
 MOST_LEAF_RUNS, MOST_LEVELS = 32, 10
 BOUNDS = {
@@ -58,6 +58,8 @@ class RecursionPlan:
     final_first_factor: int = 2
     leaf_images: int = defaults.LEAST_EPOCH_IMAGES
     """An epoch of a leaf-run is a pass over its images, and no shorter than this."""
+    final_labels: str = "published"
+    """Which labels select final populations, and how much each counts."""
     every_final: bool = False
     """Train a final population for each number of leaf-runs from 0 on, as in the paper's figure 6.
     """
@@ -81,6 +83,8 @@ class RecursionPlan:
         for name, (least, most) in BOUNDS.items():
             in_range(name, getattr(found, name), least, most)
         in_range("active_nats", found.active_nats, 0)
+        if found.final_labels not in LABEL_RULES:
+            raise InputError(unknown("final_labels", found.final_labels, LABEL_RULES))
         for problem in Rule(first_factor=found.final_first_factor).problems(found.final_population):
             raise InputError(problem)
         return found
@@ -122,7 +126,7 @@ class RecursionPlan:
 
 _SIMPLE = (
     *("leaf_runs", "levels", "leaf_images", "final_population", "final_epochs"),
-    *("final_first_factor", "every_final", "active_nats"),
+    *("final_first_factor", "final_labels", "every_final", "active_nats"),
 )
 """Fields of a plan that are JSON values as they are."""
 
@@ -137,6 +141,7 @@ def make_recursion(
     final_epochs: int | None = None,
     final_first_factor: int = 2,
     leaf_images: int = defaults.LEAST_EPOCH_IMAGES,
+    final_labels: str = "published",
     every_final: bool = False,
     active_nats: float = ACTIVE_NATS,
     reduction: ReductionRule | None = None,
@@ -144,9 +149,12 @@ def make_recursion(
 ) -> tuple[RecursionPlan, Dataset]:
     """Check the whole request; *search* are options of `make_search`, for root and leaves.
 
-    *final_population* and *final_epochs* are those of the root by default.
+    *final_population* and *final_epochs* are those of the root by default; *final_labels* says
+    which labels count (`search/rpu/surrogate_labels.py`).
     """
     problems = Problems()
+    if final_labels not in LABEL_RULES:
+        problems.say(unknown("final_labels", str(final_labels), LABEL_RULES))
     if plain(leaf_runs) and plain(levels) == 1:
         rule = "must be at least 2 for leaf-runs, since the root's labels are the first"
         problems.add("levels", rule, levels)
@@ -181,6 +189,7 @@ def make_recursion(
         **whole,
         final_population=population,
         final_epochs=root.epochs if final_epochs is None else final_epochs,
+        final_labels=final_labels,
         every_final=bool(every_final),
         active_nats=active_nats,
         reduction=reduction or PUBLISHED,

@@ -49,7 +49,12 @@ from unbraid.search.reduce.reduction import reduce_in_turn
 from unbraid.search.rpu.labelling import Labelling, label
 from unbraid.search.rpu.plan import SURROGATES_FILE, RecursionPlan
 from unbraid.search.rpu.stages import ROOT, SAME_LABELS, Stage, StageKind, part_file
-from unbraid.search.rpu.surrogate_labels import Leaf, SurrogateLabels, write_surrogates
+from unbraid.search.rpu.surrogate_labels import (
+    Leaf,
+    SurrogateLabels,
+    counted_labels,
+    write_surrogates,
+)
 
 TrainStage = Callable[[Stage, SearchRun], SearchOutcome]
 """Trains the search of one stage, with whatever shows its progress."""
@@ -130,6 +135,11 @@ class Recursion:
             return False  # what is done is found done, and it is written again
         return True
 
+    @property
+    def begun(self) -> bool:
+        """Whether its root has been begun."""
+        return is_there(self.path / ROOT.name)
+
     def root(self) -> SearchRun:
         """The search on all images."""
         return SearchRun.open(self.path / ROOT.name, self.dataset)
@@ -156,6 +166,24 @@ class Recursion:
     def digest(self) -> str:
         """By which the page belongs to it: of the finished searches."""
         return digest([search.digest for _, search in self.searches()])
+
+    def leaves(self, stages: list[Stage], device: torch.device) -> list[Leaf]:
+        """The labels of every leaf-run of a finished recursion, the root's first in each; without
+        leaf-runs the root's alone, and nothing where the root has found none.
+        """
+        if stages[0].ended:
+            return []
+        searches = {stage.name: search for stage, search in self.searches()}
+
+        def labels(stage: Stage) -> SurrogateLabels:
+            found = label(searches[stage.name], device, self.plan.active_nats)
+            return SurrogateLabels(self.places(stage), found.values, found.confirmed)
+
+        found = [[labels(ROOT)] for _ in range(max(1, self.plan.leaf_runs))]
+        for stage in stages:
+            if stage.kind is StageKind.LEAF and stage.images and not stage.ended:
+                found[stage.leaf].append(labels(stage))
+        return [tuple(levels) for levels in found]
 
     def places(self, stage: Stage) -> NDArray[np.int64]:
         """Which images of the whole data a stage's search was trained on."""
@@ -238,7 +266,8 @@ class Recursion:
         say: Say,
     ) -> bool:
         """Leaf-runs and final populations, added to *stages*; False where it was stopped."""
-        root = SurrogateLabels(np.arange(len(self.dataset), dtype=np.int64), found.values)
+        every = np.arange(len(self.dataset), dtype=np.int64)
+        root = SurrogateLabels(every, found.values, found.confirmed)
         leaves: dict[int, tuple[Leaf, list[Stage]]] = {}
 
         def leaf(number: int) -> bool:
@@ -299,7 +328,7 @@ class Recursion:
             stages.append(self._labelled(stage, len(part), found, say))
             if stages[-1].ended:
                 break
-            now = SurrogateLabels(kept, found.values)
+            now = SurrogateLabels(kept, found.values, found.confirmed)
             levels.append(now)
         return tuple(levels)
 
@@ -319,8 +348,9 @@ class Recursion:
             self._take_over(Stage(StageKind.FINAL), stage, say)
         run = self._search(stage, self.plan.final_search(), self.dataset)
         if not run.finished:
+            labels = counted_labels(leaves or [(root,)], self.plan.final_labels)
             with self._alone():
-                write_surrogates(run.path / SURROGATES_FILE, leaves or [(root,)])  # may be torn
+                write_surrogates(run.path / SURROGATES_FILE, labels)  # it may be torn
         return run if _trained(stage, run, train) else None
 
     def _repeats(self, stage: Stage, leaves: list[Leaf]) -> bool:

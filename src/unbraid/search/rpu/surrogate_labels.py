@@ -7,12 +7,20 @@ score of a code by a leaf-run is the mutual information gap, where each label's 
 information is counted only on the images that carry it; codes and labels are both cut into 20 bins
 of equal width. A label that does not vary is left out, as MIG leaves out constant factors. The
 score over several leaf-runs is the median of theirs.
+
+Which labels count, and for how much, is one of `LABEL_RULES`:
+
+    published   all, each for as much as any other
+    weighed     a level of n images counts n / (n + 400) times: information among 20 x 20 bins, read
+                off a few hundred images, is mostly chance
+    confirmed   those that at least half of the other models of the winning group had found too
+                (`search/discover/certainty.py`), and the root's all where none of them was
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +36,7 @@ ACTIVE_NATS = 1.0
 BINS = 20
 MOST_POINTS = 50_000
 """Images of a level that are looked at."""
+LABEL_RULES = ("published", "weighed", "confirmed")
 
 
 @dataclass(frozen=True)
@@ -37,13 +46,23 @@ class SurrogateLabels:
     indices: NDArray[np.int64]
     values: NDArray[np.float32]
     """`(n, latents)`."""
+    confirmed: tuple[bool, ...] = ()
+    """Which of them other models had found too; none where that was not asked."""
+    weight: float = 1.0
+    """How much each of its labels counts."""
 
     def thinned(self, most: int = MOST_POINTS) -> SurrogateLabels:
         """At most so many images, chosen at random once and for all, in their order."""
         if len(self.indices) <= most:
             return self
         kept = np.sort(np.random.default_rng(0).permutation(len(self.indices))[:most])
-        return SurrogateLabels(self.indices[kept], self.values[kept])
+        return replace(self, indices=self.indices[kept], values=self.values[kept])
+
+    def only(self, which: Sequence[bool]) -> SurrogateLabels:
+        """Some of its labels."""
+        chosen = np.flatnonzero(which)
+        confirmed = tuple(self.confirmed[at] for at in chosen) if self.confirmed else ()
+        return replace(self, values=self.values[:, chosen], confirmed=confirmed)
 
 
 Leaf = tuple[SurrogateLabels, ...]
@@ -59,16 +78,36 @@ def active_latents(kl_per_latent: NDArray[np.float64], threshold: float = ACTIVE
     ]
 
 
+def counted_labels(leaves: Sequence[Leaf], rule: str) -> list[Leaf]:
+    """*leaves* with the labels that count by *rule*, and their weights."""
+    if rule == "weighed":
+        return [tuple(map(_weighed, leaf)) for leaf in leaves]
+    return [_confirmed(leaf) for leaf in leaves] if rule == "confirmed" else [*leaves]
+
+
+def _weighed(labels: SurrogateLabels) -> SurrogateLabels:
+    """*labels* with the weight that their number of images gives them."""
+    count = len(labels.indices)
+    return replace(labels, weight=count / (count + BINS**2))
+
+
+def _confirmed(leaf: Leaf) -> Leaf:
+    """The levels of *leaf* that have confirmed labels, with those alone."""
+    kept = tuple(one.only(one.confirmed) for one in leaf if any(one.confirmed))
+    return kept or leaf[:1]
+
+
 def surrogate_gaps(
     codes: NDArray[np.floating], indices: NDArray[np.int64], leaves: Sequence[Leaf]
 ) -> float:
-    """Median over leaf-runs of the mean gap over their labels.
+    """Median over leaf-runs of the mean gap over their labels, by their weights.
 
     *codes* are those of the images *indices*, ascending.
     """
     scores = []
     for leaf in leaves:
         gaps: list[float] = []
+        weights: list[float] = []
         for level in leaf:
             labels = histogram_bins(level.values.astype(np.float64), BINS)
             labels = labels[:, labels.min(axis=0) < labels.max(axis=0)]
@@ -78,8 +117,9 @@ def surrogate_gaps(
                 continue
             own = codes[np.searchsorted(indices, level.indices)].astype(np.float64)
             gaps += mig(own, labels, bins=BINS).per_factor.tolist()
+            weights += [level.weight] * labels.shape[1]
         if gaps:
-            scores.append(float(np.mean(gaps)))
+            scores.append(float(np.average(gaps, weights=weights)))
     return float(np.median(scores)) if scores else float("nan")
 
 
@@ -95,7 +135,12 @@ def write_surrogates(path: Path, leaves: Sequence[Leaf]) -> None:
             # twice.
             tensors[f"{number}.{depth}.indices"] = torch.tensor(thin.indices)
             tensors[f"{number}.{depth}.values"] = torch.tensor(thin.values, dtype=torch.float32)
-    write_tensors(path, tensors, {"leaves": [len(leaf) for leaf in leaves]})
+    about = {
+        "leaves": [len(leaf) for leaf in leaves],
+        "confirmed": [[list(labels.confirmed) for labels in leaf] for leaf in leaves],
+        "weights": [[labels.weight for labels in leaf] for leaf in leaves],
+    }
+    write_tensors(path, tensors, about)
 
 
 @dataclass(frozen=True)
@@ -104,15 +149,17 @@ class _About:
 
     leaves: list[int]
     """How many levels each leaf-run has."""
+    confirmed: list[list[list[bool]]] = field(default_factory=list)
+    weights: list[list[float]] = field(default_factory=list)
+    """Of each level; earlier versions wrote neither."""
 
 
 def read_surrogates(path: Path) -> list[Leaf]:
     """The inverse of `write_surrogates`."""
     tensors, about = read_tensors(path)
     remedy = "Remove it and resume: it is made again."
-    leaves = build_object(
-        path, "a file of labels", lambda: from_record(_About, about), remedy
-    ).leaves
+    told = build_object(path, "a file of labels", lambda: from_record(_About, about), remedy)
+    leaves = told.leaves
     if 2 * sum(leaves) != len(tensors):  # before as many names are made
         raise DamagedFileError(f"{path} does not hold the labels that it tells of. {remedy}")
     named = {f"{n}.{depth}" for n, levels in enumerate(leaves) for depth in range(levels)}
@@ -125,11 +172,16 @@ def read_surrogates(path: Path) -> list[Leaf]:
     )
     if not whole:
         raise DamagedFileError(f"{path} does not hold the labels that it tells of. {remedy}")
+    known = [[*map(len, told.confirmed)], [*map(len, told.weights)]]
+    if known != [leaves, leaves] and (told.confirmed or told.weights):
+        raise DamagedFileError(f"{path} does not tell of each of its levels. {remedy}")
     return [
         tuple(
             SurrogateLabels(
                 tensors[f"{number}.{depth}.indices"].numpy(),
                 tensors[f"{number}.{depth}.values"].numpy(),
+                tuple(told.confirmed[number][depth]) if told.confirmed else (),
+                told.weights[number][depth] if told.weights else 1.0,
             )
             for depth in range(levels)
         )

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts of Estermann et al. 2020: each claim on tables where it is true and where it is not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies import estermann2020_tables as tables
+
+from unbraid.studies.estermann2020 import STUDY, baselines
+from unbraid.studies.estermann2020.labels import best_factors, factors_of
+from unbraid.studies.estermann2020.leaf_runs import leaf_runs
+from unbraid.studies.estermann2020.models import finals
+from unbraid.studies.finding import Finding
+
+CLAIM = {claim.id: claim for claim in STUDY.claims}
+COUNTS = ("EST-F2a", "EST-F13")
+"""Judged by counts, which have no interval."""
+
+
+@pytest.fixture(autouse=True)
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Baselines that never were, so that no verdict here hangs on what is committed."""
+    monkeypatch.setattr(baselines, "six_methods", tables.six_methods)
+
+
+def found(name: str, table: pd.DataFrame) -> Finding | None:
+    return STUDY.analyses[name](table)
+
+
+def verdict(name: str, table: pd.DataFrame) -> str:
+    return CLAIM[name].verdict(found(name, table))
+
+
+def test_every_claim_has_an_analysis_and_a_world():
+    assert len(CLAIM) == 15
+    assert {*CLAIM} == {*STUDY.analyses} == {*tables.CLAIMS}
+
+
+@pytest.mark.parametrize("name", tables.CLAIMS)
+def test_a_claim_that_is_true_is_reproduced(name: str):
+    result = found(name, tables.CLAIMS[name](True))
+    assert result is not None
+    told = [result.estimate(rule.statistic) for rule in CLAIM[name].rules]
+    assert CLAIM[name].verdict(result) == "reproduced", told
+    assert all(math.isfinite(one.low) and math.isfinite(one.high) for one in told)
+    assert name in COUNTS or any(one.low < one.high for one in told)
+    assert result.exhibit is not None
+    assert len(result.exhibit.table)
+
+
+@pytest.mark.parametrize("name", tables.CLAIMS)
+def test_a_claim_that_is_false_is_not_reproduced(name: str):
+    result = found(name, tables.CLAIMS[name](False))
+    assert CLAIM[name].verdict(result) == "not reproduced", result
+
+
+@pytest.mark.parametrize("name", tables.CLAIMS)
+def test_the_order_of_rows_does_not_matter(name: str):
+    table = tables.CLAIMS[name](True)
+    one, other = (found(name, part) for part in (table, table.sample(frac=1.0, random_state=0)))
+    assert one is not None
+    assert other is not None
+    for rule in CLAIM[name].rules:
+        ours, theirs = (each.estimate(rule.statistic) for each in (one, other))
+        assert (ours.value, ours.low, ours.high) == pytest.approx(
+            (theirs.value, theirs.low, theirs.high)
+        )
+
+
+@pytest.mark.parametrize("name", tables.CLAIMS)
+def test_without_its_searches_a_claim_is_not_run(name: str):
+    table = tables.CLAIMS[name](True)
+    assert verdict(name, pd.DataFrame()) == "not run"
+    assert verdict(name, table.iloc[:0]) == "not run"
+    assert verdict(name, table.assign(pool="elsewhere")) == "not run"
+    plain = ["pool", "slice", "data", "objective", "strength", "seed", "steps", "status"]
+    assert verdict(name, table[plain]) == "not run"
+
+
+@pytest.mark.parametrize("name", ["EST-F4a", "EST-F4b", "EST-F4d"])
+def test_a_claim_about_some_data_is_not_judged_on_others(name: str):
+    table = tables.CLAIMS[name](True).assign(data="sprites")
+    assert verdict(name, table) == "not run"
+
+
+def test_without_baselines_the_headline_is_not_judged(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(baselines, "six_methods", lambda data: tables.six_methods(data).iloc[:0])
+    assert verdict("EST-F4a", tables.against("dsprites", True)) == "not run"
+
+
+def test_baselines_are_whole_grids_of_locatello2019(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.undo()
+    rows = baselines.six_methods("dsprites")
+    assert rows["objective"].nunique() == 6
+    assert len(rows) == 6 * 6 * rows["seed"].nunique()
+    assert rows[["mig", "dci"]].notna().to_numpy().all()
+    assert baselines.six_methods("cars3d").empty
+
+
+# What counts.
+
+
+def lost(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """A table whose recursion of a *seed* came to no final population."""
+    gone = (table["seed"] == seed) & (table["stage"] == "final-3")
+    return pd.concat(
+        [
+            table[~gone],
+            table[gone & (table["row"] == "winner")].assign(
+                row="none", mig=np.nan, dci=np.nan, information=None
+            ),
+        ],
+        ignore_index=True,
+    )
+
+
+def test_a_recursion_that_fails_counts_as_nothing():
+    table = tables.against("dsprites", True)
+    whole, less = found("EST-F4a", table), found("EST-F4a", lost(table, 2))
+    assert whole is not None
+    assert less is not None
+    name = "MIG less the best method's mean"
+    gone = table.loc[(table["row"] == "winner") & (table["seed"] == 2), "mig"]
+    fall = float(gone.iloc[0]) / 5
+    assert less.estimate(name).value == pytest.approx(whole.estimate(name).value - fall)
+    assert "count as 0: 1." in less.remark
+    assert CLAIM["EST-F4a"].verdict(less) != "reproduced"
+
+
+def test_a_recursion_that_ended_at_its_root_counts_as_nothing_too():
+    roots = tables.table([tables.labeller("dsprites", 5, "root", [])])
+    rows = finals(pd.concat([tables.against("dsprites", True), roots], ignore_index=True))
+    assert rows.loc[rows["failed"], ["seed", "mig", "leaf_runs"]].values.tolist() == [[5, 0, 3]]
+    assert len(rows) == 6
+
+
+def test_a_root_that_found_nothing_is_a_miss():
+    table = tables.roots(True)
+    rows = table[table["seed"] != 3]
+    searched = table[(table["seed"] == 3) & (table["row"] == "individual")]
+    result = found("EST-F2a", pd.concat([rows, searched], ignore_index=True))
+    assert result is not None
+    assert result.estimate("share of seeds with x and y alone").value == 0.8
+
+
+def test_other_ranges_stand_beside_the_published_one():
+    ours = [
+        tables.labeller("dsprites", seed, "root", ["x", "y", "scale"], pool="our-ranges")
+        for seed in range(5)
+    ]
+    rates = [
+        tables.labeller("dsprites", seed, "root", ["x", "y"], pool="our-rates")
+        | {"stage": "search"}
+        for seed in range(5)
+    ]
+    table = pd.concat([tables.roots(True), tables.table([*ours, *rates])], ignore_index=True)
+    result = found("EST-F2a", table)
+    assert result is not None
+    assert result.estimate("the same, our ranges").value == 0.0
+    assert result.estimate("the same, our rates, published β").value == 1.0
+    assert CLAIM["EST-F2a"].verdict(result) == "reproduced"
+
+
+def test_half_of_the_finals_are_not_compared():
+    table = tables.leaf_runs(True)
+    kept = table[(table["stage"] != "final-1") | (table["seed"] < 3)]
+    result = leaf_runs(kept)
+    assert result is not None
+    assert result.estimates[0].count == 2 * 3 * 4
+
+
+def test_factors_of_labels():
+    one = pd.Series(tables.labeller("dsprites", 0, "root", ["x", "shape+orientation"]))
+    assert best_factors(one, 0.7) == ["x", ""]
+    assert factors_of(one) == {"x", "shape", "orientation"}
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth():
+    """Of spreads and gains, whose intervals are made by leaving seeds out."""
+    chance, hits, draws = np.random.default_rng(0), 0, 100
+    for _ in range(draws):
+        rows = []
+        for seed in range(5):
+            own = chance.normal(0.0, 0.02)
+            for runs, rise in enumerate((0.0, 0.05, 0.06, 0.07)):
+                mig = 0.3 + rise + own + chance.normal(0.0, 0.02)
+                rows.append(tables.final("dsprites", seed, runs, mig, mig))
+        result = leaf_runs(tables.table(rows))
+        assert result is not None
+        gain = result.estimate("MIG gained by three leaf-runs")
+        hits += gain.low <= 0.07 <= gain.high
+    assert 0.88 <= hits / draws <= 0.99
