@@ -40,7 +40,7 @@ def test_workers_share_a_run(hosts: Hosts, tmp_path: Path, plain):
     seen: dict[str, set[str]] = {}
     while len(names(run)) < 12 or holders(run):
         for lease, one in holders(run).items():
-            if one:
+            if 0 < one.get("step", 0) < 60:  # who looks at what is trained may hold it a moment
                 seen.setdefault(lease, set()).add(f"{one['host']} {one['process']}")
         time.sleep(0.02)
     end_all(hosts, processes, tmp_path)

@@ -162,8 +162,12 @@ class ChunkQueue:
         open_ones = [one for one in free if self._place(one).name not in self._leases]
         if len(open_ones) < len(free):
             random.shuffle(open_ones)  # or all would try the same one
-        for chunk in [*open_ones, *self._held_elsewhere(free)]:
+        for chunk in open_ones:
             if (taken := self._lease(chunk, about)) is not None:
+                return taken
+        for chunk in self._held_elsewhere(free):
+            if (taken := self._lease(chunk, about)) is not None:
+                self._asked_at = -math.inf  # its holder is gone, and may have held more
                 return taken
         return None
 

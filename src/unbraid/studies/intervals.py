@@ -192,7 +192,7 @@ def fall_of_share(
 
     >>> one = fall_of_share("x", (8, 20), (0, 20), level=0.99)
     >>> round(one.value, 2), round(one.low, 2), round(one.high, 2)
-    (0.4, 0.06, 0.68)
+    (0.4, 0.07, 0.67)
     """
     (first, low, high), (second, least, most) = (_wilson(*one, level) for one in (before, after))
     return Estimate(
