@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from tests.studies import estermann2020_tables as tables
 
+from unbraid.studies.claim import VERDICTS
 from unbraid.studies.estermann2020 import STUDY, baselines
 from unbraid.studies.estermann2020.labels import best_factors, factors_of
 from unbraid.studies.estermann2020.leaf_runs import leaf_runs
@@ -79,6 +80,18 @@ def test_without_its_searches_a_claim_is_not_run(name: str):
     assert verdict(name, table.assign(pool="elsewhere")) == "not run"
     plain = ["pool", "slice", "data", "objective", "strength", "seed", "steps", "status"]
     assert verdict(name, table[plain]) == "not run"
+
+
+@pytest.mark.parametrize("name", tables.CLAIMS)
+def test_at_the_small_scale_every_rule_has_its_statistic(name: str):
+    table = tables.CLAIMS[name](True)
+    small = table.loc[table["data"] != "shapes3d_drawn"]
+    result = found(name, small.assign(data=small["data"].replace("dsprites", "sprites")))
+    if result is None:
+        assert name in ("EST-F4a", "EST-F4b", "EST-F4d")
+        return
+    assert CLAIM[name].verdict(result) in VERDICTS
+    assert name == "EST-F13" or "instead of" in result.remark
 
 
 @pytest.mark.parametrize("name", ["EST-F4a", "EST-F4b", "EST-F4d"])

@@ -20,7 +20,7 @@ from unbraid.studies.estermann2020.models import (
     present,
     stand_in,
 )
-from unbraid.studies.estermann2020.pools import DEFAULTS, LEAF_RUNS, RATES, RPU, SMALL
+from unbraid.studies.estermann2020.pools import DATA, DEFAULTS, LEAF_RUNS, RATES, RPU, SMALL
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.intervals import exactly, mean_of
 
@@ -48,6 +48,7 @@ THIRD = {
     SMALL: {"orientation", "shape"},
     "shapes3d_drawn": {"shape", "scale"},
 }
+FOUND = {2: SECOND, 3: THIRD}
 """What the levels of a leaf-run find (figure 5)."""
 
 
@@ -252,23 +253,28 @@ def levels(table: Frame) -> Finding | None:
     every, leaves = labellers(table), _leaves(table)
     if leaves.empty:
         return None
-    data = present(leaves, ("dsprites", "shapes3d_drawn"))
+    data = present(leaves, DATA)
     estimates: list[Estimate] = []
     cells: dict[str, dict[str, float]] = {}
     for name in data:
         roots = every.loc[(every["data"] == name) & (every["stage"] == "root")]
+        told = DATA[0] if name == SMALL else name
         first = [float(_all_found(row, FIRST[name])) for _, row in roots.iterrows()]
-        estimates.append(mean_of(f"{name}: first level finds {_said(FIRST[name])}", first))
-        for level, wanted in ((2, SECOND[name]), (3, THIRD[name])):
+        estimates.append(mean_of(_first(told), first))
+        for level in FOUND:
             own = leaves.loc[(leaves["data"] == name) & (leaves["level"] == level)]
+            wanted = FOUND[level][name]
             hits = [row["seed"] for _, row in own.iterrows() if factors_of(row) & wanted]
             by_seed = [hits.count(seed) / LEAF_RUNS for seed in sorted({*roots["seed"]})]
-            said = " or ".join(sorted(wanted))
-            estimates.append(mean_of(f"{name}: level {level} finds {said}", by_seed))
+            estimates.append(mean_of(_later(told, level), by_seed))
         for level in (1, 2, 3):
             part = roots if level == 1 else leaves.loc[leaves["data"] == name]
             part = part if level == 1 else part.loc[part["level"] == level]
             cells |= {f"{name}, level {level}": _found_how_often(part)} if len(part) else {}
+    lacking = {name for name in DATA if name not in data} - ({DATA[0]} if SMALL in data else set())
+    for name in sorted(lacking):
+        unknown = [_first(name), *(_later(name, level) for level in FOUND)]
+        estimates += [mean_of(statistic, []) for statistic in unknown]
     return Finding(
         tuple(estimates),
         Exhibit(
@@ -278,12 +284,18 @@ def levels(table: Frame) -> Finding | None:
             "level",
             "Share of searches whose labels follow each factor.",
         ),
-        stand_in(data, ("dsprites", "shapes3d_drawn")),
+        stand_in(data, DATA),
     )
 
 
-def _said(wanted: Sequence[set[str]]) -> str:
-    return " and ".join(next(iter(one)) for one in wanted)
+def _first(name: str) -> str:
+    """The statistic of the first level."""
+    return f"{name}: first level finds {' and '.join(next(iter(one)) for one in FIRST[name])}"
+
+
+def _later(name: str, level: int) -> str:
+    """The statistic of a later level."""
+    return f"{name}: level {level} finds {' or '.join(sorted(FOUND[level][name]))}"
 
 
 def _all_found(row: Frame, wanted: Sequence[set[str]]) -> bool:

@@ -110,7 +110,7 @@ SMALL_SEARCH: dict[str, Any] = SMALL_DATA | {
     "objective": "beta_tcvae",
     "population": 5,
     "epochs": 4,
-    "epoch_images": 8_000,
+    "epoch_images": 6_000,
     "batch_size": 32,
     "final_population": 5,
     "final_epochs": 4,
@@ -173,7 +173,8 @@ def _paper(first_seed: int) -> tuple[Pool, ...]:
 def _small(first_seed: int) -> tuple[Pool, ...]:
     seeds = range(first_seed, first_seed + 2)
     every = {SMALL: SMALL_SEARCH | {"data": SMALL}}
-    supervised = _alone(every[SMALL]) | {"models": 1, "first_factor": 2}
+    fewer = {"models": 1, "first_factor": 2, "epoch_images": 3_000}
+    supervised = _alone(every[SMALL]) | fewer
     few = SMALL_DATA | {"data": SMALL, "learning_rate": 1e-3}
     return (
         _supervised(supervised, seeds, points=500, labels=200),
