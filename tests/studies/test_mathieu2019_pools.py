@@ -189,6 +189,7 @@ def results(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_from_files_every_claim_is_reproduced_and_the_page_shows_three_figures(results, tmp_path):
     judged = {one.claim.id: one for one in judge(results)}
     assert {one.verdict for one in judged.values()} == {"reproduced"}

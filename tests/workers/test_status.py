@@ -26,6 +26,7 @@ from .runs import end_all, make_run, names, until
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_a_run_from_its_plan_to_its_end(hosts: Hosts, tmp_path: Path):
     run = make_run(tmp_path / "run", seeds=3, steps=400)
     before = ub.status(run.path)
@@ -114,6 +115,7 @@ def test_what_others_fail_at_meanwhile_is_not_tried_again(
     assert tried == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_search_says_who_trains_it(hosts: Hosts, tmp_path: Path):
     folder = tmp_path / "run"
     words = (

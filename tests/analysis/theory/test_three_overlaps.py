@@ -17,6 +17,7 @@ def found():
     return three_overlaps()
 
 
+@pytest.mark.slow
 def test_overlap_rises_with_beta_and_only_the_middle_is_right(found):
     little, right, much = found.models
     assert little.overlap < 0.01 < right.overlap < 0.2 < much.overlap

@@ -30,6 +30,7 @@ def clothes(small, monkeypatch):
     return added
 
 
+@pytest.mark.slow
 def test_the_real_files_at_32_pixels(shared, tmp_path, monkeypatch):
     monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
     add("fashion_mnist", shared / "data" / "fashion_mnist", quiet=True)

@@ -876,6 +876,7 @@ def place_of(folder: Path) -> tuple[int, int]:
     return -1, -1
 
 
+@pytest.mark.slow
 def test_kills_change_no_bit(tmp_path: Path):
     options = {**TINY, "score": "mig", "epoch_images": 400, "checkpoint_seconds": 0.05}
     whole = SearchRun.create(tmp_path / "whole", *make_search("sprites", "beta_vae", **options))

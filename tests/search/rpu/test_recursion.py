@@ -270,7 +270,13 @@ def stages_named(run: Recursion) -> list[str]:
     return [row["name"] for row in summary(run) if row["images"]]
 
 
-@pytest.mark.parametrize("partly", [False, True], ids=["before a stage", "within a stage"])
+@pytest.mark.parametrize(
+    "partly",
+    [
+        pytest.param(False, marks=pytest.mark.slow, id="before a stage"),
+        pytest.param(True, id="within a stage"),
+    ],
+)
 def test_a_recursion_stopped_at_every_stage_ends_the_same(
     partly: bool, done: tuple[Recursion, list[Stage], list[str]], tmp_path: Path
 ):
