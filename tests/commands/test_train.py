@@ -283,6 +283,18 @@ def test_a_new_run_takes_the_next_free_folder(tmp_path: Path, monkeypatch):
     assert open_run(run.path).members["status"].tolist() == ["trained"]
 
 
+def test_a_plan_alone_is_made_and_trained_by_others(tmp_path: Path, unbraid):
+    out = str(tmp_path / "run")
+    answer = unbraid("train", DATA, "vae", *WORDS, "--processes", "2", "--no-begin", "--out", out)
+    assert (answer.code, answer.out) == (0, f"Planned: {out}\nNext:  unbraid work {out}\n")
+    run = open_run(out, device="cpu")
+    assert run.members[["status", "steps"]].values.tolist() == [["unfinished", 0]]
+    assert run.history.empty and not run.failure
+    assert unbraid("status", out).code == 0
+    assert unbraid("work", out, "--device", "cpu").code == 0
+    assert open_run(out).members["status"].tolist() == ["trained"]
+
+
 def test_networks_of_convolutions_train_and_encode(tmp_path: Path):
     small = {"network": "conv_burgess", "network_options": {}, "steps": 2, "batch_size": 4}
     run = small_train(tmp_path / "run", "vae", **small)

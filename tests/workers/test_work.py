@@ -127,6 +127,9 @@ def test_who_trains_first_decides_what_was_left_open(hosts: Hosts, tmp_path: Pat
     options = {**PLAN, "seeds": 4, "steps": 60, "processes": 3, "device": "cuda"}
     made = ub.train(DATA, OBJECTIVE, out=tmp_path / "run", begin=False, quiet=True, **options)
     assert not made.folder.is_decided
+    assert made.members["status"].tolist() == ["unfinished"] * 4
+    assert made.members["steps"].tolist() == [0] * 4
+    assert made.history.empty
     words = ("work", str(made.path), "--device", "cpu")
     processes = [hosts.start(*words, said=tmp_path / f"{place}.txt") for place in range(2)]
     end_all(hosts, processes, tmp_path)

@@ -21,6 +21,7 @@ from unbraid.core.failpoints import failpoint
 from unbraid.core.files import file_names, remove, set_aside
 from unbraid.core.folders import kind_of
 from unbraid.core.store import read_about, read_tensors, write_tensors
+from unbraid.population.kind import quantities
 from unbraid.population.member import Member
 from unbraid.population.state import State
 
@@ -35,6 +36,12 @@ class Curves:
     step: int
     diverged_at: Tensor
     history: Tensor
+
+    @classmethod
+    def not_begun(cls, members: Sequence[Member]) -> Curves:
+        """Those of *members* at step 0."""
+        width = max(len(quantities(one)) for one in members)
+        return cls(0, torch.full((len(members),), -1), torch.empty(len(members), 0, width))
 
 
 @dataclass(frozen=True)

@@ -509,8 +509,13 @@ class RunFolder:
         """Both tables, from the checkpoints of chunks whose curves are not *known* by their first
         member's id.
         """
-        curves = ((one, (known or {}).get(one[0].id) or self._newest(one)) for one in self.chunks())
+        curves = ((one, (known or {}).get(one[0].id) or self._curves(one)) for one in self.chunks())
         return run_tables(self.plan, curves)
+
+    def _curves(self, chunk: tuple[Member, ...]) -> Curves:
+        """How far a chunk is; one that nobody has begun is at step 0."""
+        begun = self.checkpoints(chunk).files()
+        return self._newest(chunk) if begun else Curves.not_begun(chunk)
 
     def about_table(self, name: str) -> dict[str, str]:
         """What a table of the run says of its origin, so that no other's passes for it."""
