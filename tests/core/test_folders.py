@@ -15,6 +15,7 @@ from unbraid.core.folders import (
     check_writable,
     given_path,
     kind_of,
+    meant,
     next_folder,
     record_path,
 )
@@ -101,3 +102,15 @@ def test_an_unreadable_folder_is_not_an_empty_one(tmp_path, monkeypatch):
     with pytest.raises(UnbraidError) as told:
         kind_of(tmp_path)
     assert str(told.value).startswith(f"{tmp_path} cannot be read: Permission denied. Give ")
+
+
+def test_a_folder_beside_it_with_nearly_its_name_is_offered(tmp_path):
+    for name in ("first", "second", "dsprites-beta_vae-1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "frist.csv").write_text("")
+    with pytest.raises(InputError, match=f"must exist; got '{tmp_path / 'frist'}'. Did you mean"):
+        check_kind(tmp_path / "frist")
+    assert meant(tmp_path / "frist") == f"Did you mean {tmp_path / 'first'}?"
+    assert meant(tmp_path / "dsprites-vae-1") == f"Did you mean {tmp_path / 'dsprites-beta_vae-1'}?"
+    assert meant(tmp_path / "third") == ""
+    assert meant(tmp_path / "no" / "where") == ""

@@ -16,7 +16,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
-from unbraid.core.folders import given_path, kind_of
+from unbraid.core.folders import given_path, kind_of, meant
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ def _population(
 
         return of_results(Results(STUDIES.load(str(folder)), scale, results))
     if not path.is_dir() or kind_of(path) is None:
-        studies = ", ".join(STUDIES)
+        remedy = f"{'' if path.exists() else meant(path)} Studies: {', '.join(STUDIES)}.".lstrip()
         rule = "must be a folder made by `unbraid train`, `pbt`, `rpu` or `discover`, or a study"
-        raise InputError(Problem("folder", rule, str(folder), f"Studies: {studies}."))
+        raise InputError(Problem("folder", rule, str(folder), remedy))
     return open_population(path, _dataset(path, data))
 
 

@@ -130,6 +130,13 @@ class UnreadableRecordError(InputError, DamagedFileError):
     """A whole file says what this version cannot read: its problem is that of a field."""
 
 
+def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str | None:
+    """The one of *known* that is spelled most like *word*, if any is *least* as alike."""
+    lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=least)
+    return lower[found[0]] if found else None
+
+
 def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Problem:
     """*word* is not one of *known*; the nearest spelling is offered.
 
@@ -137,13 +144,9 @@ def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Pro
     dataset 'dsprite' is unknown; did you mean 'dsprites'? Known: dsprites, pinwheel.
     """
     names = sorted(known)
-    lower = {name.lower(): name for name in names}
-    near = [
-        lower[match]
-        for match in difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.5)
-    ]
+    near = nearest(word, names)
     told = shortened(str(word))
-    sentence = f"{kind} '{told}' is unknown" + (f"; did you mean '{near[0]}'?" if near else ".")
+    sentence = f"{kind} '{told}' is unknown" + (f"; did you mean '{near}'?" if near else ".")
     return Problem(
         kind, "is unknown", word, f"Known: {', '.join(names)}. {remedy}".rstrip(), sentence
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from unbraid.core.errors import Shown, UnbraidError, invalid
+from unbraid.core.errors import Shown, UnbraidError, invalid, nearest
 from unbraid.core.files import cannot_be_read
 
 
@@ -45,6 +46,9 @@ RECORDS: dict[str, FolderKind] = {
 
 PERTURBED = "perturbed.json"
 """The record of perturbed data, which is no run but can be trained on."""
+
+_ALIKE = 0.75
+"""Names at least so alike may be one of them misspelled: 1 is equal."""
 
 PAGES = {name: kind.page for name, kind in RECORDS.items()} | {
     verb: f"{verb}.html" for verb in ("reduce", "distances", "crossings", "gallery")
@@ -142,8 +146,21 @@ def check_still_there(folder: str | Path) -> None:
 def check_exists(name: str, folder: str | Path) -> None:
     """Refuse a *folder* that does not exist, or that is a file."""
     if not Path(folder).is_dir():
-        rule = "must be a folder" if Path(folder).exists() else "must exist"
-        raise invalid(name, rule, str(folder))
+        there = Path(folder).exists()
+        remedy = "" if there else meant(folder)
+        raise invalid(name, "must be a folder" if there else "must exist", str(folder), remedy)
+
+
+def meant(folder: str | Path) -> str:
+    """A question for whoever names a *folder* that is not there; empty where none beside it has
+    a similar name.
+    """
+    path = Path(folder)
+    with suppress(OSError):
+        beside = [one.name for one in path.parent.iterdir() if one.is_dir()]
+        if near := nearest(path.name, beside, _ALIKE):
+            return f"Did you mean {path.parent / near}?"
+    return ""
 
 
 def other_kind(folder: str | Path) -> str:
