@@ -311,6 +311,9 @@ def test_what_is_no_image_is_refused_in_words(shown: Any, tmp_path: Path) -> Non
             f"“{name}” {words}",
         )
     assert codes(browser) == before
+    assert browser.find_element("css selector", ".own-image-error").is_displayed()
+    browser.execute_script("document.querySelector('.pair[data-sample=\"3\"]').click()")
+    assert not browser.find_element("css selector", ".own-image-error").is_displayed()
     assert_quiet(browser)
 
 

@@ -123,9 +123,10 @@
       this.forget();
     }
 
-    // An image that is still being read is not wanted any more.
+    // An image that is still being read is not wanted any more, nor what went wrong with the last.
     forget() {
       this.#latest += 1;
+      this.error.hidden = true;
     }
 
     #chosen() {
