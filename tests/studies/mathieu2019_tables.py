@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tests.studies.worlds import Worlds
+from tests.studies.worlds import SMALL, Worlds
 
+from unbraid.data import load
 from unbraid.studies.mathieu2019 import STUDY
 from unbraid.studies.mathieu2019.pools import (
     ALPHAS,
@@ -223,6 +224,6 @@ WORLDS = Worlds(
     diverging=lambda table: table.index == table.index[-1],
     settings=("alpha", "beta", "prior", "prior_learned", "prior_df", "prior_gamma", "prior_spike"),
     unclaimed=(PILOT, "reasons"),
-    stood_in_for=("dsprites", "fashion_mnist"),
+    stand_ins={"dsprites": SMALL, "fashion_mnist": load("species", individuals=2)},
 )
 """MAT-F3b looks at one model."""

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from unbraid.data import load
+from unbraid.data import Dataset, load
 from unbraid.population.plan import Plan, make_plan
 from unbraid.studies import STUDIES
 from unbraid.studies.claim import Claim, Verdict
@@ -69,8 +69,8 @@ class Worlds:
     """Columns that models have before they are trained, beside those of all studies."""
     unclaimed: tuple[str, ...] = ()
     """Pools that no claim names."""
-    stood_in_for: tuple[str, ...] = ()
-    """Data in whose place plans are made with small ones; all, if none is named."""
+    stand_ins: Mapping[str, Dataset] = field(default_factory=dict)
+    """Data in whose place plans are made with others; all are with `SMALL`, if none is named."""
     patches: Mapping[str, Any] = field(default_factory=dict)
     """What is replaced while a claim is judged, so that no verdict hangs on what is committed."""
     _kept: dict[Any, Any] = field(default_factory=dict)
@@ -123,8 +123,8 @@ class Worlds:
 
     def plan(self, one: Slice) -> Plan:
         """Its plan on data that are always here and quickly made, computed once."""
-        small = not self.stood_in_for or one.plan["data"] in self.stood_in_for
-        other = {"data": SMALL, "data_options": {}} if small else {}
+        data = self.stand_ins.get(one.plan["data"]) if self.stand_ins else SMALL
+        other = {"data": data, "data_options": {}} if data else {}
         return self._once(repr(one.plan), lambda: make_plan(**{**one.plan, **other})[0])
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
