@@ -6,10 +6,10 @@ from __future__ import annotations
 import importlib.util
 import os
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # The workers are the parallelism: with threads of their own, or processes with threads, they
-    # take turns on the cores. Libraries ask once, when they are imported.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What tests compute is small, and workers of pytest-xdist are the parallelism: on a busy machine
+# threads that wait for each other take ten times as long as one. Libraries ask once, when they are
+# imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 

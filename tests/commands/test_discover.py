@@ -82,6 +82,16 @@ def made(tmp_path_factory):
         return ub.discover(source, out=home / "found", **(BRIEF | {"steps": 9}))
 
 
+@pytest.fixture(scope="module")
+def of_array(tmp_path_factory):
+    """A discovery of a few steps in an array, shared by tests that leave it as it was."""
+    with pytest.MonkeyPatch.context() as patch:
+        few_small_epochs(patch)
+        return ub.discover(
+            drawn_images(60), out=tmp_path_factory.mktemp("discover") / "array", **BRIEF
+        )
+
+
 def test_it_writes_report_tables_and_models(made):
     assert made.page.read_text("utf-8").startswith("<!doctype html>")
     table = pd.read_parquet(made.path / "codes.parquet")
@@ -198,11 +208,14 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(
 
     def watched(*given):
         wanted.append(needed(*given))
+        if len(wanted) == 2:
+            raise KeyboardInterrupt  # there is room, and the search is about to train
         return wanted[-1]
 
     monkeypatch.setattr(new_folder, "bytes_needed", watched)
     options = BRIEF | {"leaf_runs": leaf_runs}
-    ub.discover(images, out=tmp_path / "roomy", **options)
+    with pytest.raises((KeyboardInterrupt, UnbraidError)):
+        ub.discover(images, out=tmp_path / "roomy", **options)
     assert wanted[0] == wanted[1], "what is foreseen is what the search asks for then"
     usage = SimpleNamespace(free=wanted[0] + images.nbytes)
     monkeypatch.setattr(new_folder.shutil, "disk_usage", lambda path: usage)
@@ -220,9 +233,8 @@ def test_what_is_missing_of_a_finished_one_is_written_again(made, tmp_path):
     assert (found / "codes.csv").read_bytes() == (made.path / "codes.csv").read_bytes()
 
 
-@pytest.mark.usefixtures("brief")
-def test_a_flipped_bit_in_the_stored_images_of_a_discovery_is_noticed(tmp_path):
-    ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
+def test_a_flipped_bit_in_the_stored_images_of_a_discovery_is_noticed(of_array, tmp_path):
+    shutil.copytree(of_array.path, tmp_path / "array")
     stored = tmp_path / "array" / "images.npy"
     content = bytearray(stored.read_bytes())
     content[-1] ^= 1
@@ -298,17 +310,17 @@ def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(*lineages)
 
 
-@pytest.mark.usefixtures("brief")
-def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
-    made = ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
-    moved = Path(shutil.copytree(tmp_path / "array", tmp_path / "moved"))
-    (tmp_path / "array" / "images.npy").rename(tmp_path / "kept.npy")
-    again = ub.resume(moved, device="cpu", quiet=True)  # which has images of its own
-    pd.testing.assert_frame_equal(again.codes, made.codes)
-    (tmp_path / "kept.npy").rename(tmp_path / "array" / "images.npy")
-    assert np.load(tmp_path / "array" / "images.npy").shape == (60, 28, 28, 1)
-    assert made.found.source == "an array"
-    assert made.codes["name"].tolist() == [str(number) for number in range(60)]
+def test_arrays_and_datasets_are_stored_with_the_discovery(of_array, tmp_path):
+    moved = Path(shutil.copytree(of_array.path, tmp_path / "moved"))
+    (of_array.path / "images.npy").rename(tmp_path / "kept.npy")
+    try:
+        again = ub.resume(moved, device="cpu", quiet=True)  # which has images of its own
+    finally:
+        (tmp_path / "kept.npy").rename(of_array.path / "images.npy")
+    pd.testing.assert_frame_equal(again.codes, of_array.codes)
+    assert np.load(of_array.path / "images.npy").shape == (60, 28, 28, 1)
+    assert of_array.found.source == "an array"
+    assert of_array.codes["name"].tolist() == [str(number) for number in range(60)]
 
 
 @pytest.mark.usefixtures("brief")

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tests.studies.worlds import Worlds
 
+from unbraid.studies.estermann2020 import STUDY
 from unbraid.studies.estermann2020.pools import ARMS, DATA, WEIGHTS
 
 SEEDS = range(5)
@@ -297,3 +299,19 @@ CLAIMS: dict[str, Callable[[bool], pd.DataFrame]] = {
     "EST-S5": holds,
     "EST-F13": celeba,
 }
+
+WORLDS = Worlds(
+    STUDY,
+    CLAIMS,
+    size=15,
+    one_seed={
+        **dict.fromkeys(CLAIMS, "not run"),
+        **dict.fromkeys(("EST-F2a", "EST-F2b", "EST-F3", "EST-F5", "EST-S5"), "undecided"),
+        "EST-F13": "reproduced",
+    },
+    without_interval=("EST-F13",),
+    diverging=None,
+    unclaimed=("our-ranges", "our-rates", "improve"),
+    patches={"unbraid.studies.estermann2020.baselines.six_methods": six_methods},
+)
+"""EST-F13 is judged by counts of one search."""

@@ -8,9 +8,11 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from tests.studies.worlds import Worlds, without_scores
 
+from unbraid.studies.locatello2019 import STUDY
 from unbraid.studies.locatello2019.models import SCORES
-from unbraid.studies.locatello2019.pools import STRENGTHS
+from unbraid.studies.locatello2019.pools import PILOT, STRENGTHS
 from unbraid.studies.locatello2019.published import (
     BY_OBJECTIVE,
     BY_SETTING,
@@ -60,26 +62,9 @@ def noise_scores(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     return table.assign(**{name: draw() for name in SCORES})
 
 
-def spoiled(table: pd.DataFrame, share: float = 0.03) -> pd.DataFrame:
-    """Some models diverged and have no scores."""
-    table = table.copy()
-    lost = np.random.default_rng(1).random(len(table)) < share
-    table.loc[lost, "status"] = "diverged"
-    numbers = [
-        name
-        for name in table.columns
-        if table[name].dtype == float and name not in ("strength", "learning_rate")
-    ]
-    table.loc[lost, numbers] = np.nan
-    for name in ("kl_by_latent", "information", "factors"):
-        if name in table:
-            table[name] = [None if bad else row for bad, row in zip(lost, table[name], strict=True)]
-    return table
-
-
 def size(true: bool) -> pd.DataFrame:
     table = noise_scores(grid(*DATA, seeds=50))
-    return table if true else spoiled(table, 0.1)
+    return table if true else without_scores(table, normal(table, 1)() > 1.28)
 
 
 def total_correlation(true: bool) -> pd.DataFrame:
@@ -293,3 +278,12 @@ CLAIMS: dict[str, Callable[[bool], pd.DataFrame]] = {
     "LOC-B8": capacity,
 }
 """Of every claim that models are needed for: its table, true or false."""
+
+WORLDS = Worlds(
+    STUDY,
+    CLAIMS,
+    size=18,
+    one_seed={"LOC-N": "not run"},
+    without_interval=("LOC-N",),
+    unclaimed=(PILOT,),
+)

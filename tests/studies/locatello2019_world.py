@@ -50,7 +50,7 @@ def world(true: bool = True) -> pd.DataFrame:
     burgess = pd.concat([tables.position(true), tables.capacity(true)], ignore_index=True)
     burgess["strength_name"] = np.where(burgess["objective"] == "beta_vae", "beta", "max_capacity")
     burgess.loc[burgess["objective"] == "beta_vae", "data"] = "sprites"
-    both = pd.concat([tables.spoiled(table), burgess], ignore_index=True)
+    both = pd.concat([tables.WORLDS.spoiled(table), burgess], ignore_index=True)
     return both.fillna({"learning_rate": 1e-4, "slice": "x"})
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tests.studies.worlds import SMALL, Worlds
 
+from unbraid.data import load
+from unbraid.studies.mathieu2019 import STUDY
 from unbraid.studies.mathieu2019.pools import (
     ALPHAS,
     BETAS,
@@ -19,6 +22,7 @@ from unbraid.studies.mathieu2019.pools import (
     MATCHED_ALPHAS,
     MATCHED_BETAS,
     OVERLAPS,
+    PILOT,
     PINWHEEL_ALPHAS,
     PINWHEEL_BETAS,
 )
@@ -196,17 +200,6 @@ def species(true: bool) -> pd.DataFrame:
     )
 
 
-def spoiled(found: pd.DataFrame) -> pd.DataFrame:
-    """The same with a diverged model among the last."""
-    found = found.copy()
-    last = found.index[-1]
-    numbers = [name for name in found if found[name].dtype.kind == "f"]
-    kept = {"alpha", "beta", "strength", "learning_rate", "prior_gamma", "prior_df"}
-    found.loc[last, [name for name in numbers if name not in kept]] = np.nan
-    found.loc[last, "status"] = "diverged"
-    return found
-
-
 CLAIMS = {
     **{
         name: (lambda true, name=name: independence(true, name))
@@ -220,3 +213,17 @@ CLAIMS = {
     "MAT-D": overlap,
     "MAT-B1": species,
 }
+
+WORLDS = Worlds(
+    STUDY,
+    CLAIMS,
+    size=15,
+    one_seed={"MAT-F3b": "reproduced"},
+    without_interval=("MAT-TH1b", "MAT-F3b"),
+    without_exhibit=("MAT-OBJ",),
+    diverging=lambda table: table.index == table.index[-1],
+    settings=("alpha", "beta", "prior", "prior_learned", "prior_df", "prior_gamma", "prior_spike"),
+    unclaimed=(PILOT, "reasons"),
+    stand_ins={"dsprites": SMALL, "fashion_mnist": load("species", individuals=2)},
+)
+"""MAT-F3b looks at one model."""

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tests.studies.worlds import Worlds
 
 from unbraid.analysis.distances.learnt import COLUMNS
 from unbraid.core.spelling import as_source
 from unbraid.studies.michlo2023 import STUDY
 from unbraid.studies.michlo2023.measured import distances_of
 from unbraid.studies.michlo2023.models import KINDS, paper_name
-from unbraid.studies.michlo2023.pools import BETAS, BLUR, COLLAPSE, VALUES
+from unbraid.studies.michlo2023.pools import BETAS, BLUR, COLLAPSE, PUBLISHED, VALUES
 from unbraid.studies.michlo2023.published import BEST, BY_LOSS, BY_SPACING, RANDOM
 from unbraid.studies.pool import Slice
 
@@ -126,12 +127,25 @@ def _information(row: dict[str, Any], loss: str, true: bool) -> dict[str, Any]:
     return {"information": found.ravel().tolist(), "factors": [*factors.index]}
 
 
-def spoiled(table: pd.DataFrame, share: float = 0.02) -> pd.DataFrame:
-    """Some models diverged, at half of their way, and have no scores."""
-    chance, table = np.random.default_rng(5), table.copy()
-    lost = (chance.random(len(table)) < share) & (table["pool"] != COLLAPSE).to_numpy()
-    table.loc[lost, "status"] = "diverged"
-    table.loc[lost, "steps"] //= 2
-    for name in table.columns[table.columns.get_loc("likelihood") + 1 :]:
-        table[name] = table[name].where(~lost, None if name in ("information",) else np.nan)
-    return table
+def diverging(table: pd.DataFrame) -> np.ndarray:
+    """Some models, but none of those whose seeds are counted."""
+    chance = np.random.default_rng(5).random(len(table)) < 0.02
+    return chance & (table["pool"] != COLLAPSE).to_numpy()
+
+
+CLAIMS = {claim.id: world for claim in STUDY.claims if claim.pools}
+COUNTED = ("MIC-F6a", "MIC-F6b", "MIC-F7", "MIC-P")
+WORLDS = Worlds(
+    STUDY,
+    CLAIMS,
+    size=18,  # 16 of the paper, two questions of our own
+    one_seed=dict.fromkeys(("MIC-S21", *COUNTED[:3]), "reproduced") | {"MIC-P": "not run"},
+    without_interval=COUNTED,
+    without_exhibit=("MIC-E7", "MIC-E11"),
+    untrained={"MIC-F3b": "not run"},  # the file of Cars3D is not here
+    diverging=diverging,
+    counts_diverged=("MIC-C",),
+    settings=("spacing", "latents", "likelihood"),
+    unclaimed=PUBLISHED,
+)
+"""Of single models are MIC-F6a and MIC-F7 told, the largest β of MIC-F6b is no mean of seeds."""

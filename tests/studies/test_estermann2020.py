@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from tests.studies import estermann2020_tables as tables
+from tests.studies.estermann2020_tables import WORLDS
 
 from unbraid.studies.claim import VERDICTS
-from unbraid.studies.estermann2020 import STUDY, baselines
+from unbraid.studies.estermann2020 import baselines
 from unbraid.studies.estermann2020.labels import best_factors, factors_of
 from unbraid.studies.estermann2020.leaf_runs import leaf_runs
 from unbraid.studies.estermann2020.models import finals
-from unbraid.studies.finding import Finding
 
-CLAIM = {claim.id: claim for claim in STUDY.claims}
-COUNTS = ("EST-F2a", "EST-F13")
-"""Judged by counts, which have no interval."""
+CLAIM, found, verdict = WORLDS.claims, WORLDS.finding, WORLDS.verdict
 
 
 @pytest.fixture(autouse=True)
@@ -28,63 +24,9 @@ def others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "six_methods", tables.six_methods)
 
 
-def found(name: str, table: pd.DataFrame) -> Finding | None:
-    return STUDY.analyses[name](table)
-
-
-def verdict(name: str, table: pd.DataFrame) -> str:
-    return CLAIM[name].verdict(found(name, table))
-
-
-def test_every_claim_has_an_analysis_and_a_world():
-    assert len(CLAIM) == 15
-    assert {*CLAIM} == {*STUDY.analyses} == {*tables.CLAIMS}
-
-
-@pytest.mark.parametrize("name", tables.CLAIMS)
-def test_a_claim_that_is_true_is_reproduced(name: str):
-    result = found(name, tables.CLAIMS[name](True))
-    assert result is not None
-    told = [result.estimate(rule.statistic) for rule in CLAIM[name].rules]
-    assert CLAIM[name].verdict(result) == "reproduced", told
-    assert all(math.isfinite(one.low) and math.isfinite(one.high) for one in told)
-    assert name in COUNTS or any(one.low < one.high for one in told)
-    assert result.exhibit is not None
-    assert len(result.exhibit.table)
-
-
-@pytest.mark.parametrize("name", tables.CLAIMS)
-def test_a_claim_that_is_false_is_not_reproduced(name: str):
-    result = found(name, tables.CLAIMS[name](False))
-    assert CLAIM[name].verdict(result) == "not reproduced", result
-
-
-@pytest.mark.parametrize("name", tables.CLAIMS)
-def test_the_order_of_rows_does_not_matter(name: str):
-    table = tables.CLAIMS[name](True)
-    one, other = (found(name, part) for part in (table, table.sample(frac=1.0, random_state=0)))
-    assert one is not None
-    assert other is not None
-    for rule in CLAIM[name].rules:
-        ours, theirs = (each.estimate(rule.statistic) for each in (one, other))
-        assert (ours.value, ours.low, ours.high) == pytest.approx(
-            (theirs.value, theirs.low, theirs.high)
-        )
-
-
-@pytest.mark.parametrize("name", tables.CLAIMS)
-def test_without_its_searches_a_claim_is_not_run(name: str):
-    table = tables.CLAIMS[name](True)
-    assert verdict(name, pd.DataFrame()) == "not run"
-    assert verdict(name, table.iloc[:0]) == "not run"
-    assert verdict(name, table.assign(pool="elsewhere")) == "not run"
-    plain = ["pool", "slice", "data", "objective", "strength", "seed", "steps", "status"]
-    assert verdict(name, table[plain]) == "not run"
-
-
 @pytest.mark.parametrize("name", tables.CLAIMS)
 def test_at_the_small_scale_every_rule_has_its_statistic(name: str):
-    table = tables.CLAIMS[name](True)
+    table = WORLDS.table(name)
     small = table.loc[table["data"] != "shapes3d_drawn"]
     result = found(name, small.assign(data=small["data"].replace("dsprites", "sprites")))
     if result is None:
@@ -96,7 +38,7 @@ def test_at_the_small_scale_every_rule_has_its_statistic(name: str):
 
 @pytest.mark.parametrize("name", ["EST-F4a", "EST-F4b", "EST-F4d"])
 def test_a_claim_about_some_data_is_not_judged_on_others(name: str):
-    table = tables.CLAIMS[name](True).assign(data="sprites")
+    table = WORLDS.table(name).assign(data="sprites")
     assert verdict(name, table) == "not run"
 
 

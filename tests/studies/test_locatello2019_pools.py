@@ -3,38 +3,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from typing import get_args
 
 import pytest
+from tests.studies.locatello2019_tables import WORLDS
+from tests.studies.worlds import SCALES
 
-from unbraid.core.errors import Problems
-from unbraid.data import load
 from unbraid.population.plan import Plan, make_plan
-from unbraid.scoring.metric_names import metric_names
-from unbraid.studies.locatello2019 import STUDY
-from unbraid.studies.locatello2019.pools import PILOT, STEPS, STRENGTHS
-from unbraid.studies.pool import Pool, Scale, Slice
+from unbraid.studies.locatello2019.pools import STEPS, STRENGTHS
+from unbraid.studies.pool import Slice
 
-SCALES = get_args(Scale)
-IN_PLACE = load("sprites", image_size=64, x=4, y=4, scale=1)
-"""Makes plans of data whose files are not here, and quickly."""
-
-
-def pool(scale: Scale, name: str, first_seed: int = 0) -> Pool:
-    (found,) = [one for one in STUDY.pools(scale, first_seed) if one.name == name]
-    return found
-
-
-def plan_of(one: Slice, **other: object) -> Plan:
-    return make_plan(**{**one.plan, **other})[0]
+pool, plan_of = WORLDS.pool, WORLDS.plan
 
 
 def settings(one: Slice) -> Counter:
     """How many seeds each objective and strength has."""
     found = Counter()
-    for member in plan_of(one, data=IN_PLACE, data_options={}).members:
+    for member in plan_of(one).members:
         name = STRENGTHS[member.objective][0]
         found[member.objective, member.hyper[name]] += 1
     return found
@@ -50,35 +35,6 @@ def test_strengths_are_those_that_objectives_sweep():
         assert OBJECTIVES.load(name).strength == hyper
         assert len(values) == 6
         assert list(values) == sorted(values)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_slices_have_names_of_their_own_and_known_metrics(scale):
-    names, problems = [], Problems()
-    for one in (each for pool in STUDY.pools(scale, 0) for each in pool.slices):
-        names.append(one.name)
-        assert re.fullmatch("[A-Za-z0-9-]+", one.name)
-        metric_names([*one.metrics, *one.sampled], problems, labelled=True)
-        assert {*one.sampled} <= {*one.metrics}
-        assert all(stage < one.plan["steps"] for stage in one.stages)
-    problems.raise_if_any()
-    assert len({*names}) == len(names)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_claims_name_pools_that_exist(scale):
-    there = {one.name for one in STUDY.pools("gpu", 0)} - {PILOT}
-    assert {name for claim in STUDY.claims for name in claim.pools} == there
-    assert {one.name for one in STUDY.pools(scale, 0)} - {PILOT} <= there
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_other_seeds_are_other_models_of_the_same_settings(scale):
-    for here, there in zip(STUDY.pools(scale, 0), STUDY.pools(scale, 100), strict=True):
-        for one, other in zip(here.slices, there.slices, strict=True):
-            assert [seed + 100 for seed in one.plan["seeds"]] == other.plan["seeds"]
-            assert one.plan["objective"] == other.plan["objective"]
-            assert one.name != other.name
 
 
 def test_the_main_pool_of_a_gpu_is_the_whole_grid_in_slices_of_sixty():
@@ -108,7 +64,7 @@ def test_data_with_published_files_need_them():
 
 
 def test_the_paper_scale_is_the_whole_study():
-    pools = [one for one in STUDY.pools("paper", 0) if one.name != "burgess"]
+    pools = [one for one in WORLDS.pools("paper") if one.name != "burgess"]
     slices = [one for each in pools for one in each.slices]
     assert len({one.plan["data"] for one in slices}) == 7
     assert len(slices) == 7 * 36
@@ -126,8 +82,8 @@ def test_the_small_scale_can_be_judged():
     assert {*whole.values()} == {3}
     for name, (_, values) in STRENGTHS.items():
         assert {(name, values[0]), (name, values[-1])} <= {*whole}
-    for one in (each for made in STUDY.pools("small", 0) for each in made.slices):
-        assert plan_of(one).data == "sprites"
+    for _, one in WORLDS.slices("small"):
+        assert make_plan(**one.plan)[0].data == "sprites"
 
 
 def annealed(plan: Plan) -> list:
@@ -136,9 +92,9 @@ def annealed(plan: Plan) -> list:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_capacity_is_reached_in_time(scale):
-    for each in STUDY.pools(scale, 0):
+    for each in WORLDS.pools(scale):
         for one in each.slices[:3] + each.slices[-3:]:
-            plan = plan_of(one, data=IN_PLACE, data_options={})
+            plan = plan_of(one)
             for objective in annealed(plan):
                 assert objective.remarks(plan.steps) == []
                 share = 1 if each.name == "burgess" else 3
@@ -151,7 +107,7 @@ def test_the_stages_of_the_capacity_are_two_and_a_half_nats_apart():
     assert capacity.stages == tuple(range(10_000, 100_000, 10_000))
     assert capacity.latents
     assert len(capacity.plan["seeds"]) == len(position.plan["seeds"]) == 10
-    (objective, *_) = annealed(plan_of(capacity, data=IN_PLACE, data_options={}))
+    (objective, *_) = annealed(plan_of(capacity))
     assert objective.max_capacity == 25.0
     plan, dataset = make_plan(**position.plan)
     assert (dataset.grid.names, dataset.grid.sizes) == (("x", "y"), (32, 32))
@@ -161,10 +117,10 @@ def test_the_stages_of_the_capacity_are_two_and_a_half_nats_apart():
 @pytest.mark.parametrize("data", ["dsprites", "color_dsprites", "noisy_dsprites", "shapes3d_drawn"])
 def test_plans_of_drawn_data_are_accepted(data):
     one = next(each for each in pool("gpu", "main").slices if each.plan["data"] == data)
-    plan = plan_of(one)
+    plan = make_plan(**one.plan)[0]
     assert (len(plan.members), plan.steps, plan.latents) == (60, STEPS, 10)
 
 
 def test_plans_of_scream_dsprites_are_accepted_with_the_painting(shared, monkeypatch):
     monkeypatch.setenv("UNBRAID_DATA", str(shared / "data" / "scream"))
-    assert len(plan_of(pool("gpu", "main").slices[-1]).members) == 60
+    assert len(make_plan(**pool("gpu", "main").slices[-1].plan)[0].members) == 60

@@ -3,67 +3,29 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.studies import mathieu2019_tables as tables
 from tests.studies.locatello2019_world import PROVENANCE
+from tests.studies.mathieu2019_tables import WORLDS
+from tests.studies.worlds import SCALES
 
 import unbraid as ub
-from unbraid.core.errors import Problems
 from unbraid.data import load
 from unbraid.data.official.add import add
-from unbraid.population.plan import Plan, make_plan
+from unbraid.population.plan import make_plan
 from unbraid.report.study.context import write_study
-from unbraid.scoring.metric_names import metric_names
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.mathieu2019 import STUDY
 from unbraid.studies.mathieu2019.pools import KIM_MNIH, PILOT, PRIORS, SPARSITY
-from unbraid.studies.pool import Pool, Scale, Slice
 from unbraid.studies.results import Results
 from unbraid.studies.verdicts import judge
 
-SCALES = get_args(Scale)
-STAND_INS = {
-    "dsprites": load("sprites", image_size=28, x=5, y=4, scale=3),
-    "fashion_mnist": load("species", individuals=2),
-}
-"""Makes plans of data that are not here, or take long to open."""
-
-
-def slices(scale: Scale, first_seed: int = 0) -> list[tuple[Pool, Slice]]:
-    return [(pool, one) for pool in STUDY.pools(scale, first_seed) for one in pool.slices]
-
-
-def plan_of(one: Slice) -> Plan:
-    data = STAND_INS.get(one.plan["data"])
-    other = {} if data is None else {"data": data, "data_options": {}}
-    return make_plan(**{**one.plan, **other})[0]
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_slices_have_names_of_their_own_and_known_metrics(scale):
-    problems = Problems()
-    for _, one in slices(scale):
-        assert re.fullmatch("[A-Za-z0-9-]+", one.name)
-        assert metric_names(one.metrics, problems, labelled=True) == [*one.metrics]
-        assert [*definition(one).get("measures", {})] == [*one.measures]
-    problems.raise_if_any()
-    names = [(pool.name, one.name) for pool, one in slices(scale)]
-    assert len({*names}) == len(names)
-
-
-@pytest.mark.parametrize("scale", ["small", "gpu"])
-def test_every_slice_is_a_plan_with_as_many_models_as_it_says(scale):
-    for _, one in slices(scale):
-        plan = plan_of(one)
-        assert len(plan.members) == models(definition(one))
-        assert plan.steps * len(plan.members) == model_steps(definition(one))
+plan_of, slices = WORLDS.plan, WORLDS.slices
 
 
 def test_the_reduced_study_is_as_large_as_planned():
@@ -128,7 +90,7 @@ def test_reasons_change_one_thing_each():
 def test_clothes_are_scored_on_the_real_test_images(shared, tmp_path, monkeypatch):
     monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
     add("fashion_mnist", shared / "data" / "fashion_mnist", quiet=True)
-    (pool,) = [one for one in STUDY.pools("gpu", 0) if one.name == SPARSITY]
+    pool = WORLDS.pool("gpu", SPARSITY)
     assert pool.needs == ("fashion_mnist",)
     plan, dataset = make_plan(**pool.slices[2].plan)
     assert dataset.image_shape == (32, 32, 1)
@@ -149,12 +111,10 @@ def test_seeds_begin_where_they_are_told_and_the_pilots_are_its_own():
     assert not any(PILOT in claim.pools for claim in STUDY.claims)
 
 
-def test_claims_name_pools_and_data_that_there_are():
-    pools = {pool.name: pool for pool in STUDY.pools("gpu", 0)}
+def test_claims_are_about_all_data_of_their_pools():
     for claim in STUDY.claims:
-        assert {*claim.pools} <= pools.keys()
         for name in claim.pools:
-            assert {one.plan["data"] for one in pools[name].slices} == {*claim.data}
+            assert {one.plan["data"] for one in WORLDS.pool("gpu", name).slices} == {*claim.data}
 
 
 def write_world(results: Results) -> None:

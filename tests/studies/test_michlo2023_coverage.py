@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from tests.studies import michlo2023_tables as tables
+from tests.studies.worlds import assert_covered
 
 from unbraid.studies.intervals import leave_out_seeds
 from unbraid.studies.michlo2023.blur import _statistics as by_loss
@@ -35,8 +36,5 @@ def test_intervals_cover_what_five_seeds_give_on_average(pool, statistics):
                  for name in ("mig", "dci")}  # fmt: skip
         rows = models(table.assign(**drawn), [pool], ("mig", "dci", "active_units"))
         assert rows is not None
-        found.append({one.name: one for one in leave_out_seeds(rows.rows, statistics)})
-    for name in found[0]:
-        truth = np.mean([one[name].value for one in found])
-        inside = np.mean([one[name].low - 1e-9 <= truth <= one[name].high + 1e-9 for one in found])
-        assert inside > 0.87, name
+        found.append(leave_out_seeds(rows.rows, statistics))
+    assert_covered(found, 0.87)

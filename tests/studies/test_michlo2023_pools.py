@@ -3,34 +3,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from typing import get_args
 
 import pytest
+from tests.studies.michlo2023_tables import WORLDS
 
-from unbraid.core.errors import Problems
-from unbraid.data import load
-from unbraid.population.plan import Plan, make_plan
-from unbraid.scoring.metric_names import metric_names
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.michlo2023 import STUDY
 from unbraid.studies.michlo2023.models import KINDS
 from unbraid.studies.michlo2023.pools import ARMS, COLLAPSE, EIGHT_BETAS, PUBLISHED, in_sums
-from unbraid.studies.pool import Pool, Scale, Slice, check_pools
+from unbraid.studies.pool import Slice
 
-SCALES = get_args(Scale)
-IN_PLACE = load("sprites", image_size=64, channels=3, x=4, y=4, scale=1)
-"""Makes plans of data whose files are not here or take long, and quickly."""
-
-
-def pool(scale: Scale, name: str, first_seed: int = 0) -> Pool:
-    (found,) = [one for one in STUDY.pools(scale, first_seed) if one.name == name]
-    return found
-
-
-def plan_of(one: Slice, **other: object) -> Plan:
-    return make_plan(**{**one.plan, "data": IN_PLACE, "data_options": None, **other})[0]
+pool, plan_of = WORLDS.pool, WORLDS.plan
 
 
 def settings(slices: tuple[Slice, ...]) -> Counter:
@@ -40,34 +24,6 @@ def settings(slices: tuple[Slice, ...]) -> Counter:
         for member in plan_of(one).members:
             found[one.name.partition("-seeds")[0], member.objective, member.hyper["beta"]] += 1
     return found
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_slices_have_names_of_their_own_and_known_metrics(scale):
-    problems = Problems()
-    check_pools(STUDY.pools(scale, 0))
-    for one in (each for pool in STUDY.pools(scale, 0) for each in pool.slices):
-        assert re.fullmatch("[A-Za-z0-9-]+", one.name)
-        metric_names(one.metrics, problems, labelled=True)
-        definition(one)
-    problems.raise_if_any()
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_claims_name_pools_that_exist(scale):
-    there = {one.name for one in STUDY.pools("gpu", 0)} - {*PUBLISHED}
-    assert {name for claim in STUDY.claims for name in claim.pools} == there
-    assert {one.name for one in STUDY.pools(scale, 0)} <= {*there, *PUBLISHED}
-    assert COLLAPSE in there
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_other_seeds_are_other_models_of_the_same_settings(scale):
-    for here, there in zip(STUDY.pools(scale, 0), STUDY.pools(scale, 100), strict=True):
-        for one, other in zip(here.slices, there.slices, strict=True):
-            assert [seed + 100 for seed in one.plan["seeds"]] == other.plan["seeds"]
-            assert one.plan["objective"] == other.plan["objective"]
-            assert one.name != other.name
 
 
 def test_figure_9_is_every_spacing_with_both_objectives_and_betas():
@@ -161,12 +117,10 @@ def test_the_paper_scale_is_the_papers():
 def test_the_study_takes_as_long_as_its_readme_says():
     """Model-steps at batch 64, a pair counted twice: 14,000 a second on an H200."""
     minutes = Counter()
-    for each in STUDY.pools("gpu", 0):
-        for one in each.slices:
-            pairs = sum(
-                2 if member.build_supervision() else 1 for member in plan_of(one).members
-            ) / len(plan_of(one).members)
-            minutes[each.name] += model_steps(definition(one)) * 4 * pairs / 14_000 / 60
+    for each, one in WORLDS.slices("gpu"):
+        members = plan_of(one).members
+        pairs = sum(2 if member.build_supervision() else 1 for member in members) / len(members)
+        minutes[each.name] += model_steps(definition(one)) * 4 * pairs / 14_000 / 60
     there = sum(value for name, value in minutes.items() if name not in PUBLISHED)
     assert 70 < there < 90
     text = (STUDY.folder / "README.md").read_text()

@@ -3,37 +3,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from typing import get_args
 
 import numpy as np
 import pytest
 import torch
+from tests.studies.worlds import SCALES
+from tests.studies.zietlow2021_tables import WORLDS
 
-from unbraid.core.errors import InputError, Problems
+from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.objectives import OBJECTIVES
-from unbraid.population.plan import Plan, make_plan
-from unbraid.scoring.metric_names import metric_names
+from unbraid.population.plan import make_plan
 from unbraid.studies.definition import definition, model_steps, models
-from unbraid.studies.pool import Pool, Scale, Slice, check_pools
-from unbraid.studies.zietlow2021 import STUDY
+from unbraid.studies.pool import Slice
 from unbraid.studies.zietlow2021.modified import LeastNoisy, Modified, Noisy
 from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, SHAPES, STEPS, STRENGTH
 
-SCALES = get_args(Scale)
-IN_PLACE = load("sprites", image_size=64, x=4, y=4, scale=1)
-"""Makes plans of data whose files are not here, and quickly."""
-
-
-def pool(scale: Scale, name: str, first_seed: int = 0) -> Pool:
-    (found,) = [one for one in STUDY.pools(scale, first_seed) if one.name == name]
-    return found
-
-
-def plan_of(one: Slice) -> Plan:
-    return make_plan(**{**one.plan, "data": IN_PLACE, "data_options": {}})[0]
+pool, plan_of, every = WORLDS.pool, WORLDS.plan, WORLDS.slices
 
 
 def settings(slices: list[Slice]) -> Counter:
@@ -46,50 +33,11 @@ def settings(slices: list[Slice]) -> Counter:
     return found
 
 
-def every(scale: Scale) -> list[tuple[Pool, Slice]]:
-    return [(made, one) for made in STUDY.pools(scale, 0) for one in made.slices]
-
-
 def test_strengths_are_those_that_objectives_sweep():
     for name, hyper in STRENGTH.items():
         own = OBJECTIVES.load(name)
         assert hyper in {*own().hyper()}
         assert own.strength in (hyper, "beta")
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_pools_are_sound_and_their_metrics_known(scale):
-    check_pools(STUDY.pools(scale, 0))
-    problems, names = Problems(), []
-    for _, one in every(scale):
-        names.append(one.name)
-        assert re.fullmatch("[A-Za-z0-9-]+", one.name)
-        metric_names([*one.metrics], problems, labelled=True)
-        assert one.latents
-    problems.raise_if_any()
-    assert len({*names}) == len(names)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_other_seeds_are_other_models_of_the_same_settings(scale):
-    for here, there in zip(STUDY.pools(scale, 0), STUDY.pools(scale, 100), strict=True):
-        for one, other in zip(here.slices, there.slices, strict=True):
-            assert [seed + 100 for seed in one.plan["seeds"]] == other.plan["seeds"]
-            assert one.plan["objective"] == other.plan["objective"]
-            assert one.name != other.name
-            if one.made and one.made.after:
-                name, seeds = other.made.after.split("-seeds-")
-                assert name == one.made.after.split("-seeds-")[0]
-                assert seeds.startswith("100-")
-
-
-def test_claims_name_pools_and_data_that_exist():
-    found = every("gpu")
-    assert {name for claim in STUDY.claims for name in claim.pools} == {
-        made.name for made, _ in found
-    } - {"pilot"}
-    there = {one.data for _, one in found}
-    assert {name for claim in STUDY.claims for name in claim.data} <= there
 
 
 def test_the_stated_strengths_have_ten_seeds_of_four_methods():
@@ -134,6 +82,11 @@ def test_each_modified_version_comes_from_the_stated_beta_vaes_of_its_own_data(s
     assert all(one.made.epsilon == by_data[one.plan["data"]] for one in noisy)
 
 
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_latent_is_told(scale):
+    assert all(one.latents for _, one in every(scale))
+
+
 def test_as_many_latents_as_factors():
     for _, one in every("gpu"):
         if one.plan["data"] == "with_s":
@@ -143,12 +96,7 @@ def test_as_many_latents_as_factors():
             assert one.plan["latents"] == (5 if one.plan["data"] == "dsprites" else 6)
 
 
-def test_the_pilot_has_seeds_of_its_own_and_no_claim():
-    seeds = {seed for one in pool("gpu", "pilot").slices for seed in one.plan["seeds"]}
-    others = {
-        seed for made, one in every("gpu") if made.name != "pilot" for seed in one.plan["seeds"]
-    }
-    assert not seeds & others
+def test_the_pilot_tries_rates_and_stages():
     rates = pool("gpu", "pilot").slices[0]
     assert rates.stages == (20_000, 40_000)
     assert {one.learning_rate for one in plan_of(rates).members} == {1e-4, 2e-4, 5e-4}

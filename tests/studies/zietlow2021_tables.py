@@ -8,7 +8,9 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from tests.studies.worlds import Worlds
 
+from unbraid.studies.zietlow2021 import STUDY
 from unbraid.studies.zietlow2021.settings import (
     BEYOND_STRENGTHS,
     DSPRITES,
@@ -260,3 +262,12 @@ CLAIMS: dict[str, Callable[[bool], pd.DataFrame]] = {
     "ZIE-X": beyond,
 }
 """By claim, a table where it is true and one where it is false."""
+
+WORLDS = Worlds(
+    STUDY,
+    CLAIMS,
+    size=24,  # 20 of the paper, four questions of our own
+    without_interval=("ZIE-E6",),
+    untrained={"ZIE-F1b": "undecided", "ZIE-F3": "not reproduced", "ZIE-F4b": "undecided"},
+    unclaimed=("pilot",),
+)

@@ -92,10 +92,3 @@ def test_missing_results_are_named(copy: Path, capsys: pytest.CaptureFixture[str
     (copy / "benchmarks/results/discover.json").unlink()
     assert main(["--check"], copy) == 1
     assert capsys.readouterr().err.startswith("benchmarks/results/discover.json is missing")
-
-
-def test_claims_of_papers_that_are_no_studies_count_as_not_run(copy: Path):
-    (copy / "docs/studies.toml").write_text(
-        '[[study]]\npaper = "You 2026"\nabout = "all"\nclaims = 9\n', "utf-8"
-    )
-    assert FROM_CODE["studies"](copy).splitlines()[-1] == "| You 2026, all | 9 | 0 | 0 | 0 | 9 |"

@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
     study_pages.found = lambda name: (results, table, judged)  # type: ignore[assignment]
     judged = judge(results, table)
     try:
-        return study_pages.files() | {Path("README.md"): study_pages.reproductions(ROOT)}
+        return study_pages.files() | {Path("README.md"): study_pages.reproductions()}
     finally:
         study_pages.found, study_pages.names = known, names
 
@@ -104,15 +104,6 @@ def test_tables_that_cannot_be_read_are_named(monkeypatch: pytest.MonkeyPatch, t
     )
     with pytest.raises(DocsError, match=r"the tables of study locatello2019 cannot .*x\.parquet"):
         study_pages.found.__wrapped__("locatello2019")
-
-
-def test_a_paper_is_planned_or_a_study_not_both(tmp_path: Path):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/studies.toml").write_text(
-        '[[study]]\npaper = "Locatello et al. 2019"\nabout = "all"\nclaims = 9\n', "utf-8"
-    )
-    with pytest.raises(DocsError, match=r"remove it from docs/studies\.toml"):
-        study_pages.reproductions(tmp_path)
 
 
 def test_three_questions_are_answered_in_five_lines_each(monkeypatch: pytest.MonkeyPatch):

@@ -58,7 +58,7 @@ FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 """Blocks made from a file of benchmark results."""
 
 FROM_CODE: dict[str, Callable[[Path], str]] = {
-    "studies": study_pages.reproductions,
+    "studies": lambda root: study_pages.reproductions(),
     "study list": lambda root: study_pages.overview(),
     "choices": lambda root: choice_pages.table_of_choices(),
     "objectives": lambda root: tables.registered(OBJECTIVES, "{name}.md"),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -133,24 +132,13 @@ def _claim(results: Results, one: Judged) -> dict[str, object]:
     }
 
 
-def reproductions(root: Path) -> str:
-    """How many claims of each paper have each verdict; docs/studies.toml has the papers that are
-    no studies yet.
-    """
+def reproductions() -> str:
+    """How many claims of each paper have each verdict."""
     rows: list[tuple[object, ...]] = []
     for name in names():
         results, _, judged = found(name)
         link = f"[{paper(results.study)}]({FOLDER}/{name}.md), {cell(results.study.title)}"
         rows.append((link, len(judged), *words.tally(judged).values()))
-    with (root / "docs" / "studies.toml").open("rb") as file:
-        planned = tomllib.load(file)["study"]
-    known = {paper(STUDIES.load(name)) for name in names()}
-    for one in planned:
-        if one["paper"] in known:
-            raise DocsError(
-                f"{one['paper']} is registered as a study: remove it from docs/studies.toml"
-            )
-        rows.append((f"{one['paper']}, {one['about']}", one["claims"], 0, 0, 0, one["claims"]))
     return table("study | claims | reproduced | not | undecided | not run", rows)
 
 

@@ -95,10 +95,11 @@ def cubes(
 def _is_whole(rows: pd.DataFrame) -> bool:
     """Whether every objective has all of its strengths, on small data the first and the last."""
     small = rows["data"].iloc[0] == SMALL
+    there = {*zip(rows["objective"], rows["strength"], strict=True)}
     return all(
-        {*(values[:: len(values) - 1] if small else values)}
-        <= {*rows.loc[rows["objective"] == objective, "strength"]}
+        (objective, value) in there
         for objective, (_, values) in STRENGTHS.items()
+        for value in (values[:: len(values) - 1] if small else values)
     )
 
 
