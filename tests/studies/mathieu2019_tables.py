@@ -204,6 +204,7 @@ def spoiled(found: pd.DataFrame) -> pd.DataFrame:
     kept = {"alpha", "beta", "strength", "learning_rate", "prior_gamma", "prior_df"}
     found.loc[last, [name for name in numbers if name not in kept]] = np.nan
     found.loc[last, "status"] = "diverged"
+    found.loc[last, "steps"] = 123  # where it stopped
     return found
 
 

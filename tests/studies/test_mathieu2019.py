@@ -61,6 +61,14 @@ def test_diverged_models_do_not_decide(name):
     found = finding(name, table)
     assert CLAIM[name].verdict(found) == "reproduced"
     assert all(math.isfinite(found.estimate(rule.statistic).low) for rule in CLAIM[name].rules)
+    assert "lack a number: 1." in found.remark  # and its seed's other models count
+
+
+def test_a_diverged_model_does_not_take_its_seed_along():
+    table = tables.spoiled(true_table("MAT-F1a"))
+    rows = rows_of(table, "independence", ("kim_mnih_score",), ("beta", "prior", "prior_learned"))
+    assert rows is not None
+    assert len(rows.rows) == len(table) - 1
 
 
 @pytest.mark.parametrize("name", TRAINED)
