@@ -71,6 +71,15 @@ def test_a_diverged_model_does_not_take_its_seed_along():
     assert len(rows.rows) == len(table) - 1
 
 
+def test_models_of_the_trend_that_collapsed_show_no_sparsity():
+    table = true_table("MAT-F3c").copy()
+    last = (table["alpha"] == table["alpha"].max()).to_numpy()
+    table.loc[last & (table["prior_gamma"] == 0.0), "elbo.kl"] = 0.2
+    assert verdict("MAT-F3c", table) == "reproduced"  # no rule looks at them
+    table.loc[last & (table["prior_gamma"] == 0.8), "elbo.kl"] = 0.2
+    assert verdict("MAT-F3c", table) == "not reproduced"
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_order_of_rows_does_not_matter(name):
     found = [true_finding(name), finding(name, true_table(name).sample(frac=1.0, random_state=0))]

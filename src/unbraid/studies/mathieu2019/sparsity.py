@@ -144,7 +144,7 @@ def by_alpha(table: pd.DataFrame) -> Finding | None:
         for gamma in (SPARSE_GAMMA, 0.0)
     ]  # fmt: skip
     sparse = rows.loc[rows["prior_gamma"] == SPARSE_GAMMA]
-    judged = rows.loc[rows["alpha"].isin([0.0, alpha])]
+    judged = rows.loc[(rows["prior_gamma"] == SPARSE_GAMMA) | rows["alpha"].isin([0.0, alpha])]
     further = [
         mean_of(f"log-likelihood, gamma {gamma:g}, alpha {own:g}, nats", part["log_likelihood"])
         for gamma, own, part in _by_setting(rows)
