@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from tests.studies import estermann2020_tables as tables
 
 from unbraid.studies.claim import VERDICTS
 from unbraid.studies.estermann2020 import STUDY, baselines
-from unbraid.studies.estermann2020.labels import best_factors, factors_of
+from unbraid.studies.estermann2020.labels import best_factors, factors_of, share_named
 from unbraid.studies.estermann2020.leaf_runs import leaf_runs
 from unbraid.studies.estermann2020.models import finals
 from unbraid.studies.finding import Finding
@@ -190,6 +191,38 @@ def test_factors_of_labels():
     one = pd.Series(tables.labeller("dsprites", 0, "root", ["x", "shape+orientation"]))
     assert best_factors(one, 0.7) == ["x", ""]
     assert factors_of(one) == {"x", "shape", "orientation"}
+
+
+def test_a_label_of_another_factor_counts_against_its_level():
+    one = pd.Series(tables.labeller("dsprites", 0, "leaf-0/level-2", ["scale", "shape", "x+scale"]))
+    assert share_named(one, {"scale"}) == pytest.approx((1 + 0 + 0.5) / 3)
+    assert share_named(pd.Series(tables.labeller("dsprites", 0, "leaf-0/level-2", [])), {"x"}) == 0
+
+
+def test_levels_of_random_factors_are_not_the_order_of_the_paper():
+    """Two labels a level: one of them is a named factor of 3D Shapes in three of four cases."""
+    chance = np.random.default_rng(0)
+    rows = []
+    for data, (first, _, _) in tables.ORDER.items():
+        for seed in range(20):
+            rows.append(tables.labeller(data, seed, "root", first))
+            for leaf, level in product(range(3), (2, 3)):
+                drawn = chance.choice(tables.FACTORS[data], 2, replace=False)
+                rows.append(tables.labeller(data, seed, f"leaf-{leaf}/level-{level}", drawn))
+    result = found("EST-F5", tables.table(rows))
+    assert result is not None
+    told = [one.value for one in result.estimates if "labels of level" in one.name]
+    assert told == pytest.approx([0.2, 0.4, 0.5, 0.33], abs=0.12)
+    assert CLAIM["EST-F5"].verdict(result) == "not reproduced"
+
+
+def test_a_recursion_without_a_root_is_a_miss_at_every_level():
+    table = tables.levels(True)
+    rows = table[(table["data"] == "dsprites") & (table["seed"] == 4)]
+    gone = rows[rows["stage"] == "root"].iloc[:1].assign(row="none", stage="final-3")
+    result = found("EST-F5", pd.concat([table.drop(rows.index), gone], ignore_index=True))
+    assert result is not None
+    assert result.estimate("dsprites: first level finds x and y").value == 0.8
 
 
 @pytest.mark.slow

@@ -87,6 +87,10 @@ GPU_SUPERVISED: dict[str, Any] = {
     "together": 8,
     "checkpoint_seconds": 120.0,
 }
+FEW_STEPS = GPU_SUPERVISED["epochs"] * GPU_SUPERVISED["epoch_images"] // 64
+"""Of the few-label baseline: as many images as a model of the searches beside it has seen, as in
+the paper (300,000 updates of 64 images beside 26 epochs of 737,280).
+"""
 PAPER: dict[str, Any] = {
     "objective": "beta_tcvae",
     "network": "conv_batchnorm",
@@ -136,7 +140,7 @@ def _gpu(first_seed: int) -> tuple[Pool, ...]:
     rates = _alone(GPU | OUR_RATES | {"data": "dsprites"}) | {"score": "udr"}
     return (
         _supervised(GPU_SUPERVISED | PUBLISHED | {"data": "dsprites"}, seeds),
-        _few({"data": "dsprites", "learning_rate": 2e-4}, 40_000, seeds),
+        _few({"data": "dsprites", "learning_rate": 2e-4}, FEW_STEPS, seeds),
         _recursions(RPU, "whole recursions with published draws", published, seeds),
         _ceiling(published, seeds),
         _finals(FINALS, published, seeds, {f"{count}": {} for count in EVERY_FINAL[:-1]}),
