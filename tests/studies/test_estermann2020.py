@@ -106,6 +106,18 @@ def test_without_baselines_the_headline_is_not_judged(monkeypatch: pytest.Monkey
     assert verdict("EST-F4a", tables.against("dsprites", True)) == "not run"
 
 
+def test_the_page_opens_with_the_headline():
+    assert STUDY.answer is not None
+    assert STUDY.answer(pd.DataFrame()) is None
+    told = [STUDY.answer(tables.against("dsprites", true)) for true in (True, False)]
+    assert told[0] is not None
+    assert told[1] is not None
+    assert "5 of 5 seeds have a MIG above" in told[0].remark
+    assert "MIG +" in told[0].remark
+    assert told[0].remark != told[1].remark
+    assert told[0].exhibit is not None
+
+
 def test_baselines_are_whole_grids_of_locatello2019(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     rows = baselines.six_methods("dsprites")

@@ -313,7 +313,8 @@ def _first(name: str) -> str:
 
 def _later(name: str, level: int) -> str:
     """The statistic of a later level."""
-    return f"{name}: share of labels of level {level} that follow {' or '.join(sorted(FOUND[level][name]))}"
+    wanted = " or ".join(sorted(FOUND[level][name]))
+    return f"{name}: share of labels of level {level} that follow {wanted}"
 
 
 def _all_found(row: Frame, wanted: Sequence[set[str]]) -> bool:
