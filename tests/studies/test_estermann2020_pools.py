@@ -30,7 +30,7 @@ def test_every_arm_sees_as_many_images(scale: str):
     assert len(steps) == 1
 
 
-@pytest.mark.parametrize("scale", ["gpu", "paper"])
+@pytest.mark.parametrize("scale", SCALES)
 def test_a_model_with_few_labels_sees_as_many_images_as_one_of_a_search(scale: str):
     search, (few,) = pool(scale, SUPERVISED).slices[0], pool(scale, FEW).slices
     images = search.plan["epochs"] * search.plan["epoch_images"]

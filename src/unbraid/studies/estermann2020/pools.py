@@ -87,10 +87,6 @@ GPU_SUPERVISED: dict[str, Any] = {
     "together": 8,
     "checkpoint_seconds": 120.0,
 }
-FEW_STEPS = GPU_SUPERVISED["epochs"] * GPU_SUPERVISED["epoch_images"] // 64
-"""Of the few-label baseline: as many images as a model of the searches beside it has seen, as in
-the paper (300,000 updates of 64 images beside 26 epochs of 737,280).
-"""
 PAPER: dict[str, Any] = {
     "objective": "beta_tcvae",
     "network": "conv_batchnorm",
@@ -140,7 +136,7 @@ def _gpu(first_seed: int) -> tuple[Pool, ...]:
     rates = _alone(GPU | OUR_RATES | {"data": "dsprites"}) | {"score": "udr"}
     return (
         _supervised(GPU_SUPERVISED | PUBLISHED | {"data": "dsprites"}, seeds),
-        _few({"data": "dsprites", "learning_rate": 2e-4}, FEW_STEPS, seeds),
+        _few({"data": "dsprites", "learning_rate": 2e-4}, GPU_SUPERVISED, seeds),
         _recursions(RPU, "whole recursions with published draws", published, seeds),
         _ceiling(published, seeds),
         _finals(FINALS, published, seeds, {f"{count}": {} for count in EVERY_FINAL[:-1]}),
@@ -166,7 +162,7 @@ def _paper(first_seed: int) -> tuple[Pool, ...]:
     one = PAPER | PUBLISHED | {"epoch_images": PAPER_IMAGES["celeba"]}
     return (
         _supervised(supervised, seeds),
-        _few(few, 300_000, seeds),
+        _few(few, supervised, seeds),
         _recursions(RPU, "whole recursions", every, seeds),
         _ceiling(every, seeds),
         _finals(FINALS, every, seeds, {f"{count}": {} for count in EVERY_FINAL[:-1]}),
@@ -182,7 +178,7 @@ def _small(first_seed: int) -> tuple[Pool, ...]:
     few = SMALL_DATA | {"data": SMALL, "learning_rate": 1e-3}
     return (
         _supervised(supervised, seeds, points=500, labels=200),
-        _few(few, 500, seeds),
+        _few(few, supervised, seeds),
         _recursions(RPU, "whole recursions on small sprites", every, seeds),
         _ceiling(every, seeds),
         _finals(FINALS, every, seeds, {f"{count}": {} for count in EVERY_FINAL[:-1]}),
@@ -212,14 +208,16 @@ def _supervised(
     return Pool(SUPERVISED, "population-based and random search by labels", tuple(slices))
 
 
-def _few(plan: dict[str, Any], steps: int, seeds: range) -> Pool:
-    """The few-label baseline."""
+def _few(plan: dict[str, Any], search: dict[str, Any], seeds: range) -> Pool:
+    """The few-label baseline, which sees as many images as a model of the *search* beside it, as in
+    the paper (300,000 updates of 64 beside 26 epochs of 737,280).
+    """
     weights = ",".join(f"{weight:g}" for weight in WEIGHTS)
     settings = {
         "objective": "beta_vae:beta=4",
         "supervision": f"labels:count=1000,weight={weights}",
         "seeds": [*seeds],
-        "steps": steps,
+        "steps": search["epochs"] * search["epoch_images"] // 64,
     }
     one = Slice(f"{_dashed(plan['data'])}-{_named(seeds)}", plan | settings, METRICS[:4])
     return Pool(FEW, "β-VAE with 1,000 labels, six weights", (one,))
