@@ -219,7 +219,7 @@ def plateaus(table: Frame) -> Finding | None:
                 group = name or "no factor alone"
                 curves.append(pd.DataFrame({"x": place, "y": codes, "group": group}))
     shown = pd.concat(curves, ignore_index=True) if curves else None
-    caption = "Sorted codes of the first root: every plateau is a value of the factor."
+    caption = "Sorted codes of the first root: a plateau would be a value of the factor."
     return Finding(
         (mean_of("steps found for each step of x and y", found),),
         None if shown is None else Exhibit("lines", shown, "images, %", "code", caption),
