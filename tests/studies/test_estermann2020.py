@@ -237,6 +237,19 @@ def test_a_recursion_without_a_root_is_a_miss_at_every_level():
     assert result.estimate("dsprites: first level finds x and y").value == 0.8
 
 
+def test_one_kind_of_search_does_not_make_up_for_the_other():
+    known = {"x": 0.9, "y": 0.9, "scale": 0.9}
+    good = tables.final("dsprites", 0, 3, 0.4, 0.5, known)
+    lists = {name: good[name] for name in ("information", "factors")}
+    less = [{"x": 0.7, "y": 0.7, "scale": 0.1 + 0.01 * seed} for seed in tables.SEEDS]
+    rows = [tables.final("dsprites", seed, 3, 0.4, 0.5, less[seed]) for seed in tables.SEEDS]
+    table = tables.table([*rows, *tables.searches("dsprites", 0.42, 0.52, **lists)])
+    result = found("EST-S5", table)
+    assert result is not None
+    assert result.estimate("least known of x, y and scale").value == pytest.approx(0.12)
+    assert CLAIM["EST-S5"].verdict(result) == "not reproduced"
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_truth():
     """Of spreads and gains, whose intervals are made by leaving seeds out."""
