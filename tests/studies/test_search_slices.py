@@ -228,6 +228,12 @@ def search(**options: Any) -> SearchSlice:
     return SearchSlice("one", toy_searches.SMALL | {"seed": 0, "score": "mig"} | options, ("mig",))
 
 
+def test_the_precision_counts_where_it_is_asked_for():
+    told = [definition(search(**given))["options"]["precision"]
+            for given in ({}, {"precision": "bfloat16"})]  # fmt: skip
+    assert told == ["auto", "bfloat16"]
+
+
 def test_costs_are_known_without_data():
     one = definition(search(first_factor=2, epochs=4))
     assert (models(one), model_steps(one)) == (1, 5 * (2 + 3) * 320 // 64)
