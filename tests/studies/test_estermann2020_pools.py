@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from unbraid.data import load
+from unbraid.search.pbt.plan import make_search
 from unbraid.studies.definition import definition, model_steps
-from unbraid.studies.estermann2020.pools import ARMS, FEW, SUPERVISED, pools
+from unbraid.studies.estermann2020.pools import ARMS, FEW, RPU, SUPERVISED, pools
 from unbraid.studies.pool import Pool, SearchSlice, check_pools
 
 SCALES = ("small", "gpu", "paper")
@@ -35,6 +37,21 @@ def test_a_model_with_few_labels_sees_as_many_images_as_one_of_a_search(scale: s
     search, (few,) = pool(scale, SUPERVISED).slices[0], pool(scale, FEW).slices
     images = search.plan["epochs"] * search.plan["epoch_images"]
     assert few.plan["steps"] * few.plan.get("batch_size", 64) == pytest.approx(images, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_published_draws_leave_models_that_live_and_a_large_beta_among_them(seed: int):
+    """Of so few individuals chance may draw none; the paper's 56 always have some."""
+    (one,) = [each for each in pool("gpu", RPU).slices if each.name == f"dsprites-seed-{seed}"]
+    given = {name: one.plan[name] for name in ("population", "first_factor", "seed")}
+    given |= {name: one.plan[name] for name in ("learning_rate", "hyper", "batch_size")}
+    tiny = load("sprites", x=4, y=4, scale=1, shape=1, image_size=16)
+    search, _ = make_search(tiny, "beta_tcvae", score="udr", network="mlp", **given)
+    drawn = [each.values for each in search.first()]
+    live = [values["beta"] for values in drawn if values["learning_rate"] < 0.01]
+    assert len(drawn) == 30
+    assert len(live) >= 10
+    assert max(live) >= 80
 
 
 def test_finals_have_the_settings_of_the_recursion_whose_labels_they_use():
