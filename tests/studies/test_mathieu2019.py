@@ -71,6 +71,19 @@ def test_a_diverged_model_does_not_take_its_seed_along():
     assert len(rows.rows) == len(table) - 1
 
 
+def test_a_latent_that_changes_all_of_the_clothes_changes_no_part_of_them():
+    """On black: clothes cover a quarter of the picture, so that any change is of less than half."""
+    table = true_table("MAT-F3b").copy()
+    shown = np.zeros((6, 9, 32, 32))
+    for change, verdict_of_it in ((slice(8, 24), "not reproduced"), (slice(8, 12), "reproduced")):
+        shown[:, :, 8:24, 8:24] = 60
+        shown[:, :, change, 8:24] += 15 * np.arange(9)[:, None, None]
+        table["traversals"] = [
+            None if one is None else shown.ravel().tolist() for one in table["traversals"]
+        ]
+        assert verdict("MAT-F3b", table) == verdict_of_it
+
+
 def test_models_of_the_trend_that_collapsed_show_no_sparsity():
     table = true_table("MAT-F3c").copy()
     last = (table["alpha"] == table["alpha"].max()).to_numpy()
