@@ -52,6 +52,18 @@ def test_principal_variances_are_the_largest_squared_singular_values(
     assert statistics.principal_variances(load(array), 5) == pytest.approx(expected[:5], rel=1e-5)
 
 
+def test_principal_variances_are_computed_once_of_a_dataset(monkeypatch: pytest.MonkeyPatch):
+    dataset, other = load(images()), load(images()[:5])
+    first = statistics.principal_variances(dataset, 3)
+    first[:] = 0.0  # what one caller does to them is nothing to the next
+    again = statistics.principal_variances(other, 3)
+    monkeypatch.setattr(statistics, "spread_of_samples", None)
+    assert statistics.principal_variances(dataset, 3)[0] > 0
+    assert statistics.principal_variances(other, 3) == pytest.approx(again)
+    with pytest.raises(TypeError):
+        statistics.principal_variances(dataset, 2)
+
+
 def test_at_most_so_many_samples_evenly_spread_and_the_same_at_every_call():
     array = np.zeros((100, 8, 8, 1), dtype=np.uint8)
     array[:, 0, 0, 0] = np.arange(100)

@@ -266,11 +266,13 @@ def leaf_runs(true: bool) -> pd.DataFrame:
 
 def holds(true: bool) -> pd.DataFrame:
     known = {"x": 0.7, "y": 0.75, "scale": 0.5} if true else {"x": 0.7, "orientation": 0.6}
-    shares = final("dsprites", 0, 3, 0.4, 0.5, known)
-    lists = {name: shares[name] for name in ("information", "factors")}
     more = [{name: value + 0.01 * seed for name, value in known.items()} for seed in SEEDS]
     rows = [final("dsprites", seed, 3, 0.4, 0.5, more[seed]) for seed in SEEDS]
-    return table([*rows, *searches("dsprites", 0.42, 0.52, **lists)])
+    best = [
+        one | {name: own[name] for name in ("information", "factors")}
+        for one, own in zip(searches("dsprites", 0.42, 0.52), rows, strict=True)
+    ]
+    return table([*rows, *best])
 
 
 def celeba(true: bool) -> pd.DataFrame:

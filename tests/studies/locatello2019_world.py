@@ -69,4 +69,5 @@ def write_world(results: Results, true: bool = True) -> None:
             continue
         steps = one.plan["steps"] * rows["steps"].to_numpy() // 1000
         kept = rows.assign(slice=one.name, steps=steps).dropna(axis=1, how="all")
+        kept = kept.sort_values("steps", kind="stable")  # one stage below the other, as slices are
         results.write(pool, one, kept.reset_index(drop=True), PROVENANCE)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +12,8 @@ from tests.studies import estermann2020_tables as tables
 from tests.studies.estermann2020_tables import WORLDS
 
 from unbraid.studies.claim import VERDICTS
-from unbraid.studies.estermann2020 import baselines
-from unbraid.studies.estermann2020.labels import best_factors, factors_of
+from unbraid.studies.estermann2020 import STUDY, baselines
+from unbraid.studies.estermann2020.labels import best_factors, factors_of, share_named
 from unbraid.studies.estermann2020.leaf_runs import leaf_runs
 from unbraid.studies.estermann2020.models import finals
 
@@ -45,6 +47,18 @@ def test_a_claim_about_some_data_is_not_judged_on_others(name: str):
 def test_without_baselines_the_headline_is_not_judged(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(baselines, "six_methods", lambda data: tables.six_methods(data).iloc[:0])
     assert verdict("EST-F4a", tables.against("dsprites", True)) == "not run"
+
+
+def test_the_page_opens_with_the_headline():
+    assert STUDY.answer is not None
+    assert STUDY.answer(pd.DataFrame()) is None
+    told = [STUDY.answer(tables.against("dsprites", true)) for true in (True, False)]
+    assert told[0] is not None
+    assert told[1] is not None
+    assert "5 of 5 seeds have a MIG above" in told[0].remark
+    assert "MIG +" in told[0].remark
+    assert told[0].remark != told[1].remark
+    assert told[0].exhibit is not None
 
 
 def test_baselines_are_whole_grids_of_locatello2019(monkeypatch: pytest.MonkeyPatch):
@@ -132,6 +146,51 @@ def test_factors_of_labels():
     one = pd.Series(tables.labeller("dsprites", 0, "root", ["x", "shape+orientation"]))
     assert best_factors(one, 0.7) == ["x", ""]
     assert factors_of(one) == {"x", "shape", "orientation"}
+
+
+def test_a_label_of_another_factor_counts_against_its_level():
+    one = pd.Series(tables.labeller("dsprites", 0, "leaf-0/level-2", ["scale", "shape", "x+scale"]))
+    assert share_named(one, {"scale"}) == pytest.approx((1 + 0 + 0.5) / 3)
+    assert share_named(pd.Series(tables.labeller("dsprites", 0, "leaf-0/level-2", [])), {"x"}) == 0
+
+
+def test_levels_of_random_factors_are_not_the_order_of_the_paper():
+    """Two labels a level: one of them is a named factor of 3D Shapes in three of four cases."""
+    chance = np.random.default_rng(0)
+    rows = []
+    for data, (first, _, _) in tables.ORDER.items():
+        for seed in range(20):
+            rows.append(tables.labeller(data, seed, "root", first))
+            for leaf, level in product(range(3), (2, 3)):
+                drawn = chance.choice(tables.FACTORS[data], 2, replace=False)
+                rows.append(tables.labeller(data, seed, f"leaf-{leaf}/level-{level}", drawn))
+    result = found("EST-F5", tables.table(rows))
+    assert result is not None
+    told = [one.value for one in result.estimates if "labels of level" in one.name]
+    assert told == pytest.approx([0.2, 0.4, 0.5, 0.33], abs=0.12)
+    assert CLAIM["EST-F5"].verdict(result) == "not reproduced"
+
+
+def test_a_recursion_without_a_root_is_a_miss_at_every_level():
+    table = tables.levels(True)
+    rows = table[(table["data"] == "dsprites") & (table["seed"] == 4)]
+    gone = rows[rows["stage"] == "root"].iloc[:1].assign(row="none", stage="final-3")
+    result = found("EST-F5", pd.concat([table.drop(rows.index), gone], ignore_index=True))
+    assert result is not None
+    assert result.estimate("dsprites: first level finds x and y").value == 0.8
+
+
+def test_one_kind_of_search_does_not_make_up_for_the_other():
+    known = {"x": 0.9, "y": 0.9, "scale": 0.9}
+    good = tables.final("dsprites", 0, 3, 0.4, 0.5, known)
+    lists = {name: good[name] for name in ("information", "factors")}
+    less = [{"x": 0.7, "y": 0.7, "scale": 0.1 + 0.01 * seed} for seed in tables.SEEDS]
+    rows = [tables.final("dsprites", seed, 3, 0.4, 0.5, less[seed]) for seed in tables.SEEDS]
+    table = tables.table([*rows, *tables.searches("dsprites", 0.42, 0.52, **lists)])
+    result = found("EST-S5", table)
+    assert result is not None
+    assert result.estimate("least known of x, y and scale").value == pytest.approx(0.12)
+    assert CLAIM["EST-S5"].verdict(result) == "not reproduced"
 
 
 @pytest.mark.slow

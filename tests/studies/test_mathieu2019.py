@@ -25,6 +25,38 @@ def test_what_needs_no_models_is_computed_once_in_a_process(name):
     assert finding(name, pd.DataFrame()) is true_finding(name)
 
 
+def test_a_diverged_model_does_not_take_its_seed_along():
+    """It stands at the update where it diverged, as a stage of a model does."""
+    table = WORLDS.spoiled(true_table("MAT-F1a"))
+    lost = (table["status"] == "diverged").sum()
+    assert lost
+    rows = rows_of(table, "independence", ("kim_mnih_score",), ("beta", "prior", "prior_learned"))
+    assert rows is not None
+    assert len(rows.rows) == len(table) - lost
+
+
+def test_a_latent_that_changes_all_of_the_clothes_changes_no_part_of_them():
+    """On black: clothes cover a quarter of the picture, so that any change is of less than half."""
+    table = true_table("MAT-F3b").copy()
+    shown = np.zeros((6, 9, 32, 32))
+    for change, verdict_of_it in ((slice(8, 24), "not reproduced"), (slice(8, 12), "reproduced")):
+        shown[:, :, 8:24, 8:24] = 60
+        shown[:, :, change, 8:24] += 15 * np.arange(9)[:, None, None]
+        table["traversals"] = [
+            None if one is None else shown.ravel().tolist() for one in table["traversals"]
+        ]
+        assert verdict("MAT-F3b", table) == verdict_of_it
+
+
+def test_models_of_the_trend_that_collapsed_show_no_sparsity():
+    table = true_table("MAT-F3c").copy()
+    last = (table["alpha"] == table["alpha"].max()).to_numpy()
+    table.loc[last & (table["prior_gamma"] == 0.0), "elbo.kl"] = 0.2
+    assert verdict("MAT-F3c", table) == "reproduced"  # no rule looks at them
+    table.loc[last & (table["prior_gamma"] == 0.8), "elbo.kl"] = 0.2
+    assert verdict("MAT-F3c", table) == "not reproduced"
+
+
 def test_the_objective_is_compared_with_something_of_its_own(monkeypatch):
     monkeypatch.setattr(without_models, "_by_formula", lambda *given: given[0].mean())
     assert without_models._gap(1.0, 0.0, 0) > 0.1

@@ -256,6 +256,23 @@ def test_no_slice_is_begun_that_would_not_end_in_time(
     assert ended.made == MADE[1:]
 
 
+def test_a_slice_that_takes_longer_than_a_call_ends_in_several(
+    toy: Study, monkeypatch: pytest.MonkeyPatch
+):
+    """Begun without a limit and stopped, it goes on in calls that are too short for it."""
+    monkeypatch.setenv("TOY_STEPS", "40000")
+    results = Results(toy, "small")
+    monkeypatch.setattr(Pace, "training", lambda self, pool, one, done=0: 1e6)
+    assert run(results, minutes=1.0).too_long == MADE
+    (results.folder / ".work/small/main/beta-4").mkdir(parents=True)
+    steps = []
+    for _ in range(2):
+        ended = run(results, minutes=1 / 60)
+        assert ended.unfinished == ["main/beta-4"]
+        steps.append(SliceWork.steps_done(results.folder / ".work/small/main/beta-4"))
+    assert 0 < steps[0] < steps[1]
+
+
 def test_time_that_is_up_leaves_a_checkpoint(
     toy: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

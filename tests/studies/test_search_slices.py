@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -111,8 +112,20 @@ def test_without_the_labels_a_final_population_waits(tmp_path: Path):
     ended = run(found, [FINAL])
     assert not ended.made
     assert "needs the labels that its recursion leaves" in ended.without_data[FINAL]
+    assert ended.without_data[FINAL].endswith("; make rpu/whole first")
     states = {one.name: one.state for one in standing(found, found.slices(), CPU).slices}
     assert states == {"final-0": "no data", "by-mig": "left", "whole": "left"}
+
+
+def test_labels_that_did_not_come_along_with_the_tables_are_told(whole: Results, tmp_path: Path):
+    found = results(tmp_path)
+    shutil.copytree(whole.folder / "small" / "rpu", found.folder / "small" / "rpu")
+    why = run(found, [FINAL]).without_data[FINAL]
+    assert "made elsewhere" in why
+    assert "whole.parquet" in why
+    shutil.copytree(whole.folder / ".labels", found.folder / ".labels")
+    assert run(found, [FINAL]).made == [FINAL]
+    pd.testing.assert_frame_equal(table(found, FINAL), table(whole, FINAL), check_exact=True)
 
 
 @pytest.mark.parametrize(
@@ -194,11 +207,31 @@ def test_a_root_that_found_nothing_leaves_no_labels_and_the_final_says_so(tmp_pa
     assert "found nothing" in found.about(*found.slices()[0])["complaints"][0]
 
 
+def test_a_recursion_in_which_all_diverge_leaves_no_labels_to_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(self: SearchRun, *given: Any, **options: Any) -> Any:
+        raise NoScoresError("all diverged")
+
+    monkeypatch.setattr(SearchRun, "train", fail)
+    found = results(tmp_path)
+    assert run(found, [WHOLE]).made == [WHOLE]
+    assert run(found, [FINAL]).made == [FINAL]
+    for name in (WHOLE, FINAL):
+        assert table(found, name)["row"].tolist() == ["none"]
+
+
 # What a search costs, and what it follows from.
 
 
 def search(**options: Any) -> SearchSlice:
     return SearchSlice("one", toy_searches.SMALL | {"seed": 0, "score": "mig"} | options, ("mig",))
+
+
+def test_the_precision_counts_where_it_is_asked_for():
+    told = [definition(search(**given))["options"]["precision"]
+            for given in ({}, {"precision": "bfloat16"})]  # fmt: skip
+    assert told == ["auto", "bfloat16"]
 
 
 def test_costs_are_known_without_data():

@@ -47,6 +47,17 @@ def test_an_analysis_without_its_models_says_that_they_are_missing(results: Resu
     assert found["TOY-1"] == ("not run", "The models it needs are not in pool main.")
 
 
+def test_models_that_another_study_lacks_are_named_with_it(results: Results):
+    claims = tuple(
+        dataclasses.replace(claim, beside=("locatello2019",)) for claim in results.study.claims
+    )
+    results.study.__dict__["claims"] = claims  # as if the file had said so
+    why = (
+        "The models it needs on sprites are not in pool main or not in the tables of locatello2019."
+    )
+    assert verdicts(results, both(float("nan")))["TOY-1"] == ("not run", why)
+
+
 def test_a_part_of_a_pool_is_not_judged(results: Results):
     found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": 2.0}))
     assert found["TOY-1"] == ("not run", f"1 of 2 slices are made: {RUN} main")

@@ -37,9 +37,12 @@ def one_in_thirty(table: pd.DataFrame) -> np.ndarray:
 
 
 def without_scores(table: pd.DataFrame, lost: np.ndarray, kept: Iterable[str] = ()) -> pd.DataFrame:
-    """The same where the models *lost* diverged: of their columns only settings are left."""
+    """The same where the models *lost* diverged before their end: of their columns only settings
+    are left.
+    """
     table = table.copy()
     table.loc[lost, "status"] = "diverged"
+    table.loc[lost, "steps"] = 123
     for name in table.columns.difference([*ABOUT_THE_MODEL, *kept]):
         table[name] = table[name].where(~lost, None if table[name].dtype == object else np.nan)
     return table

@@ -77,7 +77,11 @@ def run(
     *,
     scale: ScaleName = "gpu",
     minutes: Annotated[
-        float | None, Option("Begin no slice that would not end by then; by default no limit.")
+        float | None,
+        Option(
+            "Stop then, and begin no slice that would not end by then; what is begun goes on, and"
+            " keeps what it reaches. By default no limit."
+        ),
     ] = None,
     pool: Annotated[
         str | Sequence[str] | None, Option("Only these pools, with commas; by default all.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from unbraid.data.dataset import Dataset
 MOST_SAMPLES = 20_000
 _AT_ONCE = 1_000
 _MANY_VALUES = 4_096
+_VARIANCES: WeakKeyDictionary[Dataset, dict[int, NDArray[np.float64]]] = WeakKeyDictionary()
 
 
 def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[NDArray[np.float64]]:
@@ -64,8 +66,15 @@ def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
     """The *count* largest squared singular values of the uncentred samples, largest first.
 
     Samples of many values are fewer, at most 4,096: the products between samples have the same
-    eigenvalues in a smaller matrix.
+    eigenvalues in a smaller matrix. They take seconds, and are computed once of each dataset.
     """
+    known = _VARIANCES.setdefault(dataset, {})
+    if count not in known:
+        known[count] = _principal_variances(dataset, count)
+    return known[count].copy()
+
+
+def _principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
     from scipy.linalg import eigh
 
     values = math.prod(dataset.sample_shape)

@@ -82,6 +82,8 @@ class Claim:
     """On which data; those without tables here are named in the verdict."""
     departs: str = ""
     """How what is measured differs from what the paper did."""
+    beside: tuple[str, ...] = ()
+    """Studies whose tables its analysis reads beside its own pools."""
 
     def verdict(self, finding: Finding | None) -> Verdict:
         """Reproduced where all rules hold, not reproduced where one clearly fails."""

@@ -271,8 +271,10 @@ class _Running:
         return self.data.waits_for(one)
 
     def _in_time(self, making: SliceWork) -> bool:
-        """Whether a slice would be trained and scored before the time is up."""
-        if self.ends == math.inf:
+        """Whether a slice would be trained and scored before the time is up; what is begun goes on,
+        since it keeps what it reaches, or else one that takes longer than a call would never end.
+        """
+        if self.ends == math.inf or making.folder.is_dir():
             return True
         pace = Pace(self.results, self.device)
         training = pace.training(making.pool, making.slice, making.steps_done(making.folder))

@@ -35,7 +35,9 @@ def search_definition(one: SearchSlice) -> dict[str, Any]:
         problems.say(unknown(f"setting of slice {one.name}", name, known))
     metrics = metric_names([*one.metrics], problems, labelled=True)
     problems.raise_if_any()
-    options = {name: _as_json(value) for name, value in (known | dict(one.plan)).items()}
+    # As of other slices, the precision counts where it is asked for; else it is the device's.
+    given = known | {"precision": "auto"} | dict(one.plan)
+    options = {name: _as_json(value) for name, value in given.items()}
     found = {
         "kind": one.kind,
         "labels_of": one.labels_of,

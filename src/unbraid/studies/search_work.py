@@ -91,7 +91,14 @@ class SearchWork(SliceWork):
         """The labels of a final population, where they are not here."""
         if self.slice.kind != "final" or is_there(self._labels):
             return ""
-        return f"needs the labels that its recursion leaves in {self._labels.parent}"
+        needed = f"needs the labels that its recursion leaves in {self._labels.parent}"
+        if self.results.done(*self.results.part(self.slice.labels_of)):
+            table = self.results.path(*self.results.part(self.slice.labels_of))
+            return (
+                f"{needed}. It was made elsewhere: bring them from there, or move {table} away to"
+                " make it again"
+            )
+        return f"{needed}; make {self.slice.labels_of} first"
 
     def _take_up(self, dataset: Dataset, defined: str) -> None:
         self._dataset, place = dataset, self.folder / "run"
@@ -131,6 +138,8 @@ class SearchWork(SliceWork):
                     return False
             except NoScoresError as error:  # a result, too: the table says that all diverged
                 self._complaints.append(str(error))
+                if self.slice.kind == "rpu":  # final populations need not wait for labels
+                    self._leave_labels([])
             self._parts = [*self._winners()]
             for part in self._parts:
                 store = CodeStore(part.winner)
@@ -153,9 +162,12 @@ class SearchWork(SliceWork):
         stages = self._recursion.train(self.device, lambda stage, run: train(run), warn)
         if stages is None:
             return False
-        make_folder(self._labels.parent)
-        write_surrogates(self._labels, self._recursion.leaves(stages, self.device))
+        self._leave_labels(self._recursion.leaves(stages, self.device))
         return True
+
+    def _leave_labels(self, leaves: list[Leaf]) -> None:
+        make_folder(self._labels.parent)
+        write_surrogates(self._labels, leaves)
 
     def _winners(self) -> Iterator[Part]:
         """Every stage that has a winner."""

@@ -44,7 +44,10 @@ def _judged(results: Results, claim: Claim, table: pd.DataFrame) -> Judged:
         return Judged(claim, None, "not run", unfinished)
     finding = analysis(table)
     if finding is None:
-        why = lacking or f"The models it needs are not in pool {', '.join(claim.pools)}."
+        places = [f"pool {', '.join(claim.pools)}"]
+        places += [f"the tables of {name}" for name in claim.beside]
+        on = f" on {', '.join(claim.data)}" if claim.beside else ""
+        why = lacking or f"The models it needs{on} are not in {' or not in '.join(places)}."
         return Judged(claim, None, "not run", why)
     return Judged(claim, finding, claim.verdict(finding), lacking)
 

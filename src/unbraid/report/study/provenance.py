@@ -13,9 +13,6 @@ from unbraid.studies.results import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-MODEL = ("pool", "slice", "data", "objective", "strength", "seed", "learning_rate")
-"""What tells a model from others; its stages share it."""
-
 
 @dataclass(frozen=True)
 class PoolDone:
@@ -41,11 +38,9 @@ class Provenance:
 
 def provenance(results: Results, table: pd.DataFrame) -> Provenance:
     """What was trained for *results*, whose models are *table*."""
-    if "row" in table:  # of searches the winners, which alone are scored
-        table = table.loc[table["row"] != "individual"]
-    last = table.drop_duplicates(list(MODEL), keep="last")
+    last = _models(results, table)
     models: dict[str, list[Any]] = {
-        name: last[name].tolist() for name in (*MODEL, "steps", "status")
+        name: last[name].tolist() for name in ("pool", "data", "seed", "steps", "status")
     }
     pools, about = [], []
     for pool in results.pools:
@@ -68,6 +63,23 @@ def provenance(results: Results, table: pd.DataFrame) -> Provenance:
             ("Made", _dates(about)),
         ]
     return Provenance(tuple(facts), tuple(pools), _versions(about))
+
+
+def _models(results: Results, table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each model, that of the last stage of its training; of searches the winners, which
+    alone are scored.
+    """
+    import pandas as pd
+
+    if "row" in table:
+        table = table.loc[table["row"] != "individual"]
+    stages: dict[Any, int] = {
+        (pool.name, one.name): 1 + len(one.stages) for pool, one in results.slices()
+    }
+    # A slice's table is one stage below the other.
+    slices = table.groupby(["pool", "slice"], sort=False)
+    parts = [part.tail(len(part) // stages.get(key, 1)) for key, part in slices]
+    return pd.concat(parts) if parts else table
 
 
 def _hours(about: Iterable[dict[str, Any]]) -> float:

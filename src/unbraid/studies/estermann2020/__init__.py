@@ -5,6 +5,7 @@ from pathlib import Path
 
 from unbraid.core.registry import Citation
 from unbraid.studies.estermann2020.analysis import ANALYSES
+from unbraid.studies.estermann2020.answer import answer
 from unbraid.studies.estermann2020.pools import pools
 from unbraid.studies.study import Study
 
@@ -20,4 +21,5 @@ STUDY = Study(
     folder=Path(__file__).parent,
     pools=pools,
     analyses=ANALYSES,
+    answer=answer,
 )

@@ -69,20 +69,35 @@ def best_factors(row: Frame, at_least: float) -> list[str]:
     return [names[one.argmax()] if one.max() >= at_least else "" for one in single]
 
 
-def factors_of(row: Frame, at_least: float = PARTLY) -> set[str]:
-    """All factors that labels of a model follow: alone, or in a pair, of which both count, where no
-    factor alone explains a label.
+def factors_by_label(row: Frame, at_least: float = PARTLY) -> list[frozenset[str]]:
+    """What each label of a model follows: a factor, or a pair of which both count, where no factor
+    alone explains the label; empty where no pair does either.
     """
     values, sets = shares(row)
-    found: set[str] = set()
+    found = []
     for label in values:
         alone = [at for at, one in enumerate(sets) if len(one) == 1]
         best = max(alone, key=lambda at, label=label: label[at])
         if label[best] < at_least:
             best = int(label.argmax())
-        if label[best] >= at_least:
-            found |= sets[best]
+        found.append(sets[best] if label[best] >= at_least else frozenset())
     return found
+
+
+def factors_of(row: Frame, at_least: float = PARTLY) -> set[str]:
+    """All factors that labels of a model follow."""
+    return {name for one in factors_by_label(row, at_least) for name in one}
+
+
+def share_named(row: Frame, wanted: set[str]) -> float:
+    """Share of a model's labels that follow factors *wanted*, those of a pair by half each; 0
+    without labels.
+
+    Whether any label does would be no test: with two labels, each of a factor drawn from six, one
+    of three factors is met in three of four cases.
+    """
+    found = factors_by_label(row)
+    return float(np.mean([len(one & wanted) / max(1, len(one)) for one in found] or [0.0]))
 
 
 def _roots(table: Frame, pool: str = RPU) -> Frame:
@@ -204,7 +219,7 @@ def plateaus(table: Frame) -> Finding | None:
                 group = name or "no factor alone"
                 curves.append(pd.DataFrame({"x": place, "y": codes, "group": group}))
     shown = pd.concat(curves, ignore_index=True) if curves else None
-    caption = "Sorted codes of the first root: every plateau is a value of the factor."
+    caption = "Sorted codes of the first root: a plateau would be a value of the factor."
     return Finding(
         (mean_of("steps found for each step of x and y", found),),
         None if shown is None else Exhibit("lines", shown, "images, %", "code", caption),
@@ -253,19 +268,22 @@ def levels(table: Frame) -> Finding | None:
     every, leaves = labellers(table), _leaves(table)
     if leaves.empty:
         return None
+    searched = table.loc[table["pool"] == RPU]
     data = present(leaves, DATA)
     estimates: list[Estimate] = []
     cells: dict[str, dict[str, float]] = {}
     for name in data:
         roots = every.loc[(every["data"] == name) & (every["stage"] == "root")]
         told = DATA[0] if name == SMALL else name
-        first = [float(_all_found(row, FIRST[name])) for _, row in roots.iterrows()]
-        estimates.append(mean_of(_first(told), first))
+        seeds = sorted({*searched.loc[searched["data"] == name, "seed"]})
+        first = {row["seed"] for _, row in roots.iterrows() if _all_found(row, FIRST[name])}
+        estimates.append(mean_of(_first(told), [float(seed in first) for seed in seeds]))
         for level in FOUND:
             own = leaves.loc[(leaves["data"] == name) & (leaves["level"] == level)]
-            wanted = FOUND[level][name]
-            hits = [row["seed"] for _, row in own.iterrows() if factors_of(row) & wanted]
-            by_seed = [hits.count(seed) / LEAF_RUNS for seed in sorted({*roots["seed"]})]
+            named = own.assign(named=[share_named(row, FOUND[level][name])
+                                      for _, row in own.iterrows()])  # fmt: skip
+            by_seed = [named.loc[named["seed"] == seed, "named"].sum() / LEAF_RUNS
+                       for seed in seeds]  # fmt: skip
             estimates.append(mean_of(_later(told, level), by_seed))
         for level in (1, 2, 3):
             part = roots if level == 1 else leaves.loc[leaves["data"] == name]
@@ -295,7 +313,8 @@ def _first(name: str) -> str:
 
 def _later(name: str, level: int) -> str:
     """The statistic of a later level."""
-    return f"{name}: level {level} finds {' or '.join(sorted(FOUND[level][name]))}"
+    wanted = " or ".join(sorted(FOUND[level][name]))
+    return f"{name}: share of labels of level {level} that follow {wanted}"
 
 
 def _all_found(row: Frame, wanted: Sequence[set[str]]) -> bool:

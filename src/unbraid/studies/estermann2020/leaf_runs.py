@@ -166,9 +166,10 @@ def finals_hold(table: Frame) -> Finding | None:
     )
 
     def statistics(rows: Frame) -> dict[str, float]:
+        means = rows.groupby("arm")[["held", "other"]].mean()
         return {
-            "least known of x, y and scale": float(rows["held"].mean()),
-            "best known of the other factors": float(rows["other"].mean()),
+            "least known of x, y and scale": float(means["held"].min()),
+            "best known of the other factors": float(means["other"].max()),
         }
 
     known: Frame = pd.DataFrame(found).assign(arm=both["arm"].to_numpy()).groupby("arm").mean()

@@ -47,7 +47,8 @@ def rows_of(
     own = table.loc[table["pool"] == pool]
     if own.empty or own[[*columns]].isna().all().any():
         return None
-    own = own.loc[own["steps"] == own.groupby("slice")["steps"].transform("max")]
+    diverged = own["status"] != "trained"  # before the last update
+    own = own.loc[diverged | (own["steps"] == own.groupby("slice")["steps"].transform("max"))]
     told = [str(one) for one in zip(*(own[name] for name in settings), strict=True)]
     tried = pd.Series(told, index=own.index)
     every = tried.nunique()

@@ -106,12 +106,14 @@ def traversals(table: pd.DataFrame) -> Finding | None:
     change = np.ptp(pixels, axis=1)
     seen = change.max(axis=1) >= SEEN
     total = np.square(change).sum(axis=1)
-    local = np.square(change.sum(axis=1)) / np.where(total > 0, total, 1.0) / change.shape[1]
+    # Of the pixels that clothes ever cover: the background changes for no latent.
+    covered = np.maximum(1, (pixels.max(axis=1) >= SEEN).sum(axis=1))
+    local = np.square(change.sum(axis=1)) / np.where(total > 0, total, 1.0) / covered
     return Finding(
         (
             exactly("share of active latents whose change can be seen", float(seen.mean()),
                     len(seen)),
-            exactly("share of the picture that a latent changes", float(local[seen].mean())
+            exactly("share of the clothes that a latent changes", float(local[seen].mean())
                     if seen.any() else float("nan"), int(seen.sum())),
         ),
         _pictures(pixels, traversed, alpha),
@@ -144,7 +146,7 @@ def by_alpha(table: pd.DataFrame) -> Finding | None:
         for gamma in (SPARSE_GAMMA, 0.0)
     ]  # fmt: skip
     sparse = rows.loc[rows["prior_gamma"] == SPARSE_GAMMA]
-    judged = rows.loc[rows["alpha"].isin([0.0, alpha])]
+    judged = rows.loc[(rows["prior_gamma"] == SPARSE_GAMMA) | rows["alpha"].isin([0.0, alpha])]
     further = [
         mean_of(f"log-likelihood, gamma {gamma:g}, alpha {own:g}, nats", part["log_likelihood"])
         for gamma, own, part in _by_setting(rows)
