@@ -253,6 +253,7 @@ CLAIMS: dict[str, Callable[[bool], pd.DataFrame]] = {
     "ZIE-T2c": noise_on_shapes,
     "ZIE-N1": noise_explains,
     "ZIE-N2": best_noise,
+    "ZIE-N3": noise_explains,
     "ZIE-B1": best_original,
     "ZIE-F4c": extra_factor,
     "ZIE-F5a": recovery(DSPRITES),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.zietlow2021.effect import (
+    OVER_METHODS,
     noise_at_equal_strength,
     noise_at_its_best,
     original_at_its_best,
@@ -21,6 +22,7 @@ from unbraid.studies.zietlow2021.pools import SCALED_METHODS
 from unbraid.studies.zietlow2021.settings import MODIFIED, NOISE, ORIGINAL, VERSIONS
 
 NAMES = {"beta_vae": "β-VAE", "beta_tcvae": "β-TCVAE", "factor_vae": "FactorVAE"}
+NAMES |= {OVER_METHODS: "mean"}
 
 
 def answer(table: pd.DataFrame) -> Finding | None:

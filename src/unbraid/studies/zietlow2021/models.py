@@ -118,29 +118,18 @@ def strength_words(own: Originals, method: str, scale: float = 1.0) -> str:
     return f"{STRENGTH[method]} = {scale * own.stated[method]:g}"
 
 
-def at_best(rows: pd.DataFrame) -> float:
-    """Mean MIG at the best scale: for each seed the one that is best on average for the others, so
-    that luck that helps a choice does not count.
+def at_best(rows: pd.DataFrame, column: str = "scale") -> pd.DataFrame:
+    """One row for each seed: at the value of *column* that is best on average for the other seeds,
+    so that luck that helps a choice does not count.
+
+    A seed without a model there, and one that has no others, has no row.
     """
-    seeds, seed = np.unique(rows["seed"].to_numpy(), return_inverse=True)
-    scales, scale = np.unique(rows["scale"].to_numpy(), return_inverse=True)
-    scores = np.full((len(seeds), len(scales)), np.nan)
-    scores[seed, scale] = rows["mig"].to_numpy(dtype=float)
-    known = np.isfinite(scores)
-    count, total = known.sum(axis=0), np.where(known, scores, 0.0).sum(axis=0)
-    found = []
-    for own, there in zip(scores, known, strict=True):
-        others = count - there
-        mean = np.divide(
-            total - np.where(there, own, 0.0),
-            others,
-            out=np.full(len(count), -np.inf),
-            where=others > 0,
-        )
-        mean[~there] = -np.inf
-        if np.isfinite(mean).any():
-            found.append(own[mean.argmax()])
-    return float(np.mean(found)) if found else math.nan
+    grid = rows.groupby(["seed", column])["mig"].mean().unstack(column)
+    others = grid.sum(axis=0) - grid.fillna(0.0)
+    count = grid.notna().sum(axis=0) - grid.notna().astype(int)
+    mean = (others / count.where(count > 0)).where(grid.notna())
+    best = mean.dropna(how="all").idxmax(axis=1)
+    return rows.loc[rows[column] == rows["seed"].map(best)]
 
 
 def mean_mig(rows: pd.DataFrame) -> float:
