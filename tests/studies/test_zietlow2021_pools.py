@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
+from importlib import import_module
 from typing import get_args
 
 import numpy as np
@@ -20,7 +22,16 @@ from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pool import Pool, Scale, Slice, check_pools
 from unbraid.studies.zietlow2021 import STUDY
 from unbraid.studies.zietlow2021.modified import LeastNoisy, Modified, Noisy
-from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, SHAPES, STEPS, STRENGTH
+from unbraid.studies.zietlow2021.pools import PILOTS
+from unbraid.studies.zietlow2021.settings import (
+    DSPRITES,
+    MODIFIED,
+    NOISE,
+    SHAPES,
+    STEPS,
+    STRENGTH,
+    Training,
+)
 
 SCALES = get_args(Scale)
 IN_PLACE = load("sprites", image_size=64, x=4, y=4, scale=1)
@@ -87,7 +98,7 @@ def test_claims_name_pools_and_data_that_exist():
     found = every("gpu")
     assert {name for claim in STUDY.claims for name in claim.pools} == {
         made.name for made, _ in found
-    } - {"pilot"}
+    } - {*PILOTS}
     there = {one.data for _, one in found}
     assert {name for claim in STUDY.claims for name in claim.data} <= there
 
@@ -144,14 +155,37 @@ def test_as_many_latents_as_factors():
 
 
 def test_the_pilot_has_seeds_of_its_own_and_no_claim():
-    seeds = {seed for one in pool("gpu", "pilot").slices for seed in one.plan["seeds"]}
-    others = {
-        seed for made, one in every("gpu") if made.name != "pilot" for seed in one.plan["seeds"]
-    }
-    assert not seeds & others
-    rates = pool("gpu", "pilot").slices[0]
+    pilots, others = (
+        {seed for made, one in every("gpu") if (made.name in PILOTS) == own
+         for seed in one.plan["seeds"]}
+        for own in (True, False)
+    )  # fmt: skip
+    assert not pilots & others
+    fresh = {seed for made in STUDY.pools("gpu", 1_000) for one in made.slices
+             for seed in one.plan["seeds"] if made.name not in PILOTS}  # fmt: skip
+    assert not pilots & fresh  # the seeds that docs/studies tell readers to take
+    (rates,) = pool("gpu", "pilot-rate").slices
     assert rates.stages == (20_000, 40_000)
     assert {one.learning_rate for one in plan_of(rates).members} == {1e-4, 2e-4, 5e-4}
+
+
+def test_a_part_of_the_pilot_is_the_same_whatever_it_decides(monkeypatch):
+    """Else following its rules would make its own tables those of another version."""
+    before = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    chosen = Training(20_000, 20_000, 1e-4)
+    pools = import_module("unbraid.studies.zietlow2021.pools")
+    monkeypatch.setitem(pools.SETTINGS, "gpu", chosen)
+    after = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    assert before["pilot-rate"] == after["pilot-rate"]
+    assert before["pilot-strengths"] != after["pilot-strengths"]
+    shapes = replace(SHAPES, stated={**SHAPES.stated, "beta_vae": 8.0}, epsilon=0.2)
+    monkeypatch.setattr(pools, "SHAPES", shapes)
+    last = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    assert after["pilot-strengths"] == last["pilot-strengths"]
+    assert after["pilot-epsilon"] != last["pilot-epsilon"]
+    monkeypatch.setattr(pools, "SHAPES", replace(shapes, epsilon=0.15))
+    end = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    assert end["pilot-epsilon"] == last["pilot-epsilon"]
 
 
 def test_the_scale_of_a_gpu_costs_about_what_was_planned():

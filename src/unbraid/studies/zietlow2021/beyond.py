@@ -88,7 +88,7 @@ def _judged(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of one method, each seed at the strength that is best on the original for others."""
     chosen = at_best(rows.loc[rows["version"] == ORIGINAL], "strength")
     strength = dict(zip(chosen["seed"], chosen["strength"], strict=True))
-    return rows.loc[rows["strength"] == rows["seed"].map(strength)]
+    return rows.loc[rows["strength"] == rows["seed"].map(strength.get)]
 
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame | None:

@@ -85,7 +85,7 @@ def _printed(
     return paper | _over_methods(paper, SHARE, "beta_vae" if version == NOISE else "")
 
 
-def _over_methods(told: Mapping[str, float], what: str, apart: str = "") -> Mapping[str, float]:
+def _over_methods(told: Mapping[str, float], what: str, apart: str = "") -> dict[str, float]:
     """Means over methods of what each of several has been *told* to have.
 
     Of one method ten seeds tell little: a mean is told by three times as many models. The mean of

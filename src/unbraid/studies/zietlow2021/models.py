@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.studies.intervals import mean_of
 from unbraid.studies.zietlow2021.pools import GRIDS, PUBLISHED, SCALED_METHODS
 from unbraid.studies.zietlow2021.settings import (
     DSPRITES,
@@ -124,12 +125,15 @@ def at_best(rows: pd.DataFrame, column: str = "scale") -> pd.DataFrame:
 
     A seed without a model there, and one that has no others, has no row.
     """
-    grid = rows.groupby(["seed", column])["mig"].mean().unstack(column)
-    others = grid.sum(axis=0) - grid.fillna(0.0)
-    count = grid.notna().sum(axis=0) - grid.notna().astype(int)
-    mean = (others / count.where(count > 0)).where(grid.notna())
-    best = mean.dropna(how="all").idxmax(axis=1)
-    return rows.loc[rows[column] == rows["seed"].map(best)]
+    grid = rows.pivot_table(index="seed", columns=column, values="mig")
+    scores, best = grid.to_numpy(dtype=float), dict[int, float]()
+    for place, seed in enumerate(grid.index.tolist()):
+        there = np.isfinite(scores[place])
+        others = np.delete(scores, place, axis=0)
+        means = [mean_of("", one).value for one in others.T]
+        if np.isfinite(np.where(there, means, np.nan)).any():
+            best[seed] = grid.columns[int(np.nanargmax(np.where(there, means, np.nan)))]
+    return rows.loc[rows[column] == rows["seed"].map(best.get)]
 
 
 def mean_mig(rows: pd.DataFrame) -> float:
