@@ -136,7 +136,7 @@ def test_what_was_found_before_is_told_as_it_is():
     found = finding("ZIE-N1", table)
     assert all(one.high < 0 for one in found.estimates)
     assert verdict("ZIE-N1", table) == "not reproduced"
-    assert "β-VAE -0." in STUDY.answer(table).remark
+    assert "noise of the same size? No, the opposite at the stated" in STUDY.answer(table).remark
 
 
 def test_equal_and_best_strengths_are_claims_of_their_own():
@@ -210,13 +210,18 @@ def test_the_figure_shows_every_seed():
 
 def test_the_page_opens_with_an_answer_and_all_seeds():
     lead = STUDY.answer(true_table("ZIE-N2"))
-    assert lead.remark.startswith("Is the effect real, and how large? Mean MIG from original")
-    assert lead.remark.count("each at its best strength") == 2
-    assert "Does noise explain it?" in lead.remark
+    assert lead.remark.startswith("Is the effect real? Yes at the stated strengths: over three")
+    assert lead.remark.count("with every version at its best strength") == 2
+    assert "Is it more than noise of the same size? Yes" in lead.remark
+    assert "β-VAE 0.2" in lead.remark
     assert len(lead.exhibit.table) == 3 * 3 * 10
     assert list(dict.fromkeys(lead.exhibit.table["group"])) == [ORIGINAL, MODIFIED, NOISE]
     assert STUDY.answer(pd.DataFrame()) is None
     assert STUDY.answer(true_table("ZIE-X")) is None
+    stated = true_table("ZIE-N2").query("pool != 'scaled'")
+    assert "best strength" not in STUDY.answer(stated).remark
+    same = tables.grid(DSPRITES, tables.flat("dsprites"))
+    assert STUDY.answer(same).remark.count("Not clear at the stated strengths") == 2
 
 
 def test_a_stand_in_is_named_and_gives_way_to_the_published_file():

@@ -210,20 +210,35 @@ def test_plans_of_drawn_data_are_accepted():
         assert plan.latents in (5, 6)
 
 
+def scored_with(monkeypatch: pytest.MonkeyPatch, units: dict[int, float]) -> None:
+    """Stored scores say so many active units, whatever the models have."""
+    from unbraid.scoring import score_table
+
+    stored = score_table.stored_scores
+
+    def read(run):
+        scores = stored(run)
+        own = (scores["metric"] == "active_units") & (scores["quantity"] == "score")
+        told = [units.get(one, 2.0) for one in scores.loc[own, "member"]]
+        scores.loc[own, "value"] = told
+        return scores
+
+    monkeypatch.setattr(score_table, "stored_scores", read)
+
+
 def test_s_is_taken_from_the_restart_of_lowest_mig_that_is_not_pruned(tmp_path, monkeypatch):
     """The whole way: models trained, s left in 16 bits, data made from it twice alike."""
     import unbraid as ub
     from unbraid.analysis.perturbation import least_noisy
-    from unbraid.scoring import counted
 
     base = {"image_size": 16, "x": 6, "y": 5, "scale": 1}
     run = ub.train("sprites", ["beta_vae:beta=1,2", "ae"], data_options=base, seeds=3, steps=30,
                    network="mlp", network_options={"hidden": 8}, latents=2, batch_size=8,
                    learning_rate=1e-3, quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
-    scores = run.score("mig", quiet=True).reset_index()
+    scores = run.score(["mig", "active_units"], quiet=True).reset_index()
     members = [one.id for one in run.folder.plan.members if one.hyper.get("beta") == 2]
-    active = dict.fromkeys(range(9), 2) | {members[0]: 0}
-    monkeypatch.setattr(counted, "active_latents", lambda folder, ids: active)
+    units = dict.fromkeys(members, 2.0) | {members[0]: 0.0}
+    scored_with(monkeypatch, units)
     tensors, made = LeastNoisy("beta_vae:beta=2").take(run.folder, torch.device("cpu"))
     mig = scores.set_index("member")["mig"]
     assert made["member"] == min(members[1:], key=lambda one: mig[one])
@@ -246,13 +261,12 @@ def test_s_is_taken_from_the_restart_of_lowest_mig_that_is_not_pruned(tmp_path, 
 
 def test_restarts_that_are_all_pruned_leave_nothing(tmp_path, monkeypatch):
     import unbraid as ub
-    from unbraid.scoring import counted
 
     run = ub.train("sprites", "beta_vae:beta=1", data_options={"image_size": 16}, seeds=2, steps=2,
                    network="mlp", network_options={"hidden": 4}, latents=3, batch_size=4,
                    quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
-    run.score("mig", quiet=True)
-    monkeypatch.setattr(counted, "active_latents", lambda folder, ids: dict.fromkeys(ids, 1))
+    run.score(["mig", "active_units"], quiet=True)
+    scored_with(monkeypatch, dict.fromkeys(range(2), 1.0))
     with pytest.raises(
         InputError, match="needs a restart of beta_vae:beta=1 with 2 active latents"
     ):

@@ -106,6 +106,15 @@ def _over_methods(told: Mapping[str, float], what: str, apart: str = "") -> dict
 
 def noise_at_equal_strength(table: pd.DataFrame) -> Finding | None:
     """ZIE-N1: MIG with noise less MIG with the pattern, each method at its stated strength."""
+    return _at_equal_strength(table, NOISE, "noise less pattern")
+
+
+def loss_at_equal_strength(table: pd.DataFrame) -> Finding | None:
+    """MIG on the original less MIG with the pattern, each method at its stated strength."""
+    return _at_equal_strength(table, ORIGINAL, "original less pattern")
+
+
+def _at_equal_strength(table: pd.DataFrame, first: str, what: str) -> Finding | None:
     found = models(table, ON_DSPRITES, VERSIONS, SCALED_METHODS)
     if found is None:
         return None
@@ -113,18 +122,18 @@ def noise_at_equal_strength(table: pd.DataFrame) -> Finding | None:
 
     def statistics(rows: pd.DataFrame) -> Mapping[str, float]:
         told = {
-            f"{one}: noise less pattern": _mean(rows, NOISE, one) - _mean(rows, MODIFIED, one)
+            f"{one}: {what}": _mean(rows, first, one) - _mean(rows, MODIFIED, one)
             for one in SCALED_METHODS
         }
-        return told | _over_methods(told, "noise less pattern")
+        return told | _over_methods(told, what)
 
     paper = {
-        f"{one}: noise less pattern": noisy - pattern
+        f"{one}: {what}": other - pattern
         for one in SCALED_METHODS
-        if (noisy := published(found.own.data, NOISE, one)) is not None
+        if (other := published(found.own.data, first, one)) is not None
         and (pattern := published(found.own.data, MODIFIED, one)) is not None
     }
-    paper |= _over_methods(paper, "noise less pattern")
+    paper |= _over_methods(paper, what)
     return Finding(
         leave_out_seeds(rows, statistics, paper=paper),
         seeds_figure(rows, "MIG of every restart, equal strengths."),
