@@ -205,6 +205,30 @@ def test_the_cause_of_the_collapse_is_named():
     assert "the setting's own spread" in found.remark
 
 
+def test_where_no_seed_collapses_nothing_is_explained():
+    none = world(True).copy()
+    none.loc[none["pool"] == COLLAPSE, "active_units"] = 6.0
+    found = finding("MIC-C", none)
+    assert CLAIM["MIC-C"].verdict(found) == "undecided"
+    assert found.remark.startswith("No seed of the setting collapsed here")
+
+
+@pytest.mark.parametrize(("name", "pool", "other"), [("MIC-F4", "levels", "inputs"),
+                                                     ("MIC-F10", "blur", "truth")])  # fmt: skip
+def test_a_level_without_order_counts_as_none(name, pool, other):
+    """Collapsed models reconstruct the same image always; without them the rest would look good."""
+    table = world(True).copy()
+    collapsed = (table["pool"] == pool) & (table["seed"] >= 2)
+    collapsed &= table["likelihood"].str.contains("box") | (pool == "levels")
+    table.loc[collapsed, f"distances.reconstructions_with_{other}"] = np.nan
+    found = finding(name, table)
+    assert CLAIM[name].verdict(found) != "reproduced"
+    told = [one for one in found.estimates if one.name.startswith("reconstructions with")]
+    whole = true_finding(name).estimate(told[0].name)
+    assert told[0].value == pytest.approx(0.4 * whole.value, abs=0.02)
+    assert told[0].count == whole.count
+
+
 def test_a_seed_that_diverged_is_a_lost_seed():
     table = world(True).copy()
     lost = (table["pool"] == COLLAPSE) & (table["seed"] >= 18)
