@@ -13,8 +13,10 @@ import pytest
 from tests.studies import zietlow2021_tables as tables
 
 from unbraid.studies.claim import VERDICTS
+from unbraid.studies.finding import Estimate
+from unbraid.studies.intervals import mean_of
 from unbraid.studies.zietlow2021 import STUDY
-from unbraid.studies.zietlow2021.models import at_best, best_scale, two_groups
+from unbraid.studies.zietlow2021.models import at_best, best_scale, of_halves, two_groups
 from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, ORIGINAL
 
 true_table = functools.cache(lambda name: tables.CLAIMS[name](True))
@@ -169,25 +171,39 @@ def test_at_best_is_the_mean_of_the_best_where_it_is_clear():
     rows = pd.DataFrame(
         {"seed": [0, 1, 0, 1], "scale": [1.0, 1.0, 2.0, 2.0], "mig": [0.1, 0.2, 0.5, 0.7]}
     )
-    assert at_best(rows)["mig"].tolist() == [0.5, 0.7]
+    assert at_best(rows).set_index("seed")["mig"].to_dict() == {0: 0.5, 1: 0.7}
     assert best_scale(rows) == 2.0
     assert at_best(rows[rows["seed"] == 0]).empty
 
 
-def test_a_seed_is_judged_where_the_others_are_best():
-    """By hand: seed 1 alone is best at scale 1, so that it is judged at 2 and they are, too."""
+def test_a_half_is_judged_where_the_other_is_best():
+    """By hand: seeds 3 and 7 are best at scale 1, 5 and 9 at 2, and each pair is judged there."""
     rows = pd.DataFrame(
         {
-            "seed": [0, 1, 2, 0, 1, 2],
-            "scale": [1.0, 1.0, 1.0, 2.0, 2.0, 2.0],
-            "mig": [0.1, 0.9, 0.1, 0.4, 0.2, 0.4],
+            "seed": [3, 5, 7, 9, 3, 5, 7, 9],
+            "scale": [1.0] * 4 + [2.0] * 4,
+            "mig": [0.9, 0.1, 0.8, 0.2, 0.3, 0.6, 0.4, 0.5],
         }
     )
     found = at_best(rows).set_index("seed")
-    assert found["scale"].to_dict() == {0: 1.0, 1: 2.0, 2: 1.0}
-    assert found["mig"].to_dict() == {0: 0.1, 1: 0.2, 2: 0.1}
-    missing = rows.assign(mig=[np.nan, *rows["mig"][1:]]).dropna()
-    assert at_best(missing).set_index("seed")["scale"].to_dict() == {0: 2.0, 1: 2.0, 2: 1.0}
+    assert found["mig"].to_dict() == {3: 0.3, 7: 0.4, 5: 0.1, 9: 0.2}
+    without = at_best(rows[(rows["seed"] != 3) | (rows["scale"] == 1.0)]).set_index("seed")
+    assert without["mig"].to_dict() == {7: 0.4, 5: 0.1, 9: 0.2}
+    (wide,) = of_halves([Estimate("x", 1.0, 0.5, 2.0, 4)])
+    assert (wide.low, wide.high) == pytest.approx((1 - 0.5 * 2**0.5, 1 + 2**0.5))
+
+
+@pytest.mark.parametrize("ahead", [0.0, 0.6, 1.5])
+def test_intervals_of_what_is_best_hold_it(ahead):
+    """Of strengths that are alike, nearly so or not: 300 draws of ten seeds."""
+    found = []
+    for draw in range(300):
+        mig = np.random.default_rng(draw).normal([0.0, ahead, 0.0, -1.0], size=(10, 4))
+        rows = pd.DataFrame({"seed": np.repeat(range(10), 4), "mig": mig.ravel(),
+                             "scale": np.tile([1.0, 2.0, 4.0, 8.0], 10)})  # fmt: skip
+        found += of_halves([mean_of("", at_best(rows)["mig"])])
+    truth = np.mean([one.value for one in found])
+    assert np.mean([one.low <= truth <= one.high for one in found]) > 0.94
 
 
 def test_two_groups_of_seeds_are_told():

@@ -60,8 +60,8 @@ def causes_of_collapse(table: pd.DataFrame) -> Finding | None:
 
 
 _NOTHING_LOST = (
-    "No seed of the setting collapsed here, so that no change can keep one from it; of five seeds in"
-    " the run before this study, twice as long, two had."
+    "No seed of the setting collapsed here, so that no change can keep one from it; of five seeds"
+    " in the run before this study, twice as long, two had."
 )
 
 

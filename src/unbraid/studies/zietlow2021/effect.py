@@ -21,6 +21,7 @@ from unbraid.studies.zietlow2021.models import (
     best_scale,
     mean_mig,
     models,
+    of_halves,
     split_remark,
     strength_words,
 )
@@ -169,7 +170,7 @@ def _between_best(table: pd.DataFrame, first: str, second: str, what: str) -> Fi
         return None
     best = Models(found.own, _at_best_scales(found), found.remark)
     return Finding(
-        leave_out_seeds(judged, statistics),
+        of_halves(leave_out_seeds(judged, statistics)),
         seeds_figure(best.rows, "MIG of every restart, best strengths."),
         _remarks(found.remark, _best_words(found), split_remark(best, None)),
     )
@@ -203,7 +204,9 @@ def recovered_by_tuning(table: pd.DataFrame) -> Finding | None:
     rows = found.rows
     shown = {"x": rows["strength"], "y": rows["mig"], "group": rows["version"]}
     return Finding(
-        leave_out_seeds(judged, statistics, paper=paper if printed is not None else None),
+        of_halves(
+            leave_out_seeds(judged, statistics, paper=paper if printed is not None else None)
+        ),
         Exhibit(
             "violins",
             pd.DataFrame(shown),
@@ -232,7 +235,7 @@ def _scaled(found: Models) -> bool:
 
 
 def _judged(found: Models) -> pd.DataFrame:
-    """Models of every version and method, each seed at the scale that is best for the others."""
+    """Models of every version and method, seeds at the scale that others chose."""
     groups = found.rows.groupby(["version", "objective"], sort=False)
     return pd.concat([at_best(part) for _, part in groups], ignore_index=True)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.studies.intervals import mean_of
+from unbraid.studies.finding import Estimate
 from unbraid.studies.zietlow2021.pools import GRIDS, PUBLISHED, SCALED_METHODS
 from unbraid.studies.zietlow2021.settings import (
     DSPRITES,
@@ -22,9 +22,6 @@ from unbraid.studies.zietlow2021.settings import (
     Originals,
     data_name,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AUTOENCODER = "ae"
 METHODS = (AUTOENCODER, *SCALED_METHODS)
@@ -120,20 +117,35 @@ def strength_words(own: Originals, method: str, scale: float = 1.0) -> str:
 
 
 def at_best(rows: pd.DataFrame, column: str = "scale") -> pd.DataFrame:
-    """One row for each seed: at the value of *column* that is best on average for the other seeds,
-    so that luck that helps a choice does not count.
-
-    A seed without a model there, and one that has no others, has no row.
+    """Each half of the seeds at the value of *column* that is best on average for the other half,
+    so that luck that helps a choice does not count; nothing where a half is empty.
     """
-    grid = rows.pivot_table(index="seed", columns=column, values="mig")
-    scores, best = grid.to_numpy(dtype=float), dict[int, float]()
-    for place, seed in enumerate(grid.index.tolist()):
-        there = np.isfinite(scores[place])
-        others = np.delete(scores, place, axis=0)
-        means = [mean_of("", one).value for one in others.T]
-        if np.isfinite(np.where(there, means, np.nan)).any():
-            best[seed] = grid.columns[int(np.nanargmax(np.where(there, means, np.nan)))]
-    return rows.loc[rows[column] == rows["seed"].map(best.get)]
+    _, place = np.unique(rows["seed"].to_numpy(), return_inverse=True)
+    even = place % 2 == 0
+    if even.all() or not even.any():
+        return rows.iloc[:0]
+    return pd.concat(
+        [
+            rows.loc[own & (rows[column] == best_scale(rows.loc[~own], column))]
+            for own in (even, ~even)
+        ]
+    )
+
+
+def of_halves(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """*estimates* of rows `at_best`, their intervals √2 as wide.
+
+    Seeds of a half are independent, given the choice of the other half. The two halves are not, and
+    may be as alike as one: their mean is then as uncertain as that of one half.
+    """
+    return tuple(
+        replace(
+            one,
+            low=one.value - math.sqrt(2) * (one.value - one.low),
+            high=one.value + math.sqrt(2) * (one.high - one.value),
+        )
+        for one in estimates
+    )
 
 
 def mean_mig(rows: pd.DataFrame) -> float:
