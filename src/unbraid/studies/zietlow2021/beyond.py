@@ -2,8 +2,8 @@
 """Whether the modification also defeats methods that the paper does not have. Nobody published it.
 
 Every method is judged at the strength that is best on the original data, so that what it loses is
-lost by a model that worked: each half of the seeds, on all versions, at the one that is best for the
-other half.
+lost by a model that worked: each half of the seeds, on all versions, at the one that is best for
+the other half.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -122,10 +123,8 @@ def _at_equal_strength(table: pd.DataFrame, first: str, what: str) -> Finding | 
     rows = found.rows.loc[found.rows["scale"] == 1.0]
 
     def statistics(rows: pd.DataFrame) -> Mapping[str, float]:
-        told = {
-            f"{one}: {what}": _mean(rows, first, one) - _mean(rows, MODIFIED, one)
-            for one in SCALED_METHODS
-        }
+        mean = _means(rows)
+        told = {f"{one}: {what}": mean(first, one) - mean(MODIFIED, one) for one in SCALED_METHODS}
         return told | _over_methods(told, what)
 
     paper = {
@@ -158,9 +157,9 @@ def _between_best(table: pd.DataFrame, first: str, second: str, what: str) -> Fi
         return None
 
     def statistics(rows: pd.DataFrame) -> Mapping[str, float]:
-        told = {}
+        mean, told = _means(rows), {}
         for one in SCALED_METHODS:
-            parts = {version: mean_mig(_part(rows, version, one)) for version in (first, second)}
+            parts = {version: mean(version, one) for version in (first, second)}
             told[f"{one}: {what}"] = parts[first] - parts[second]
             told |= {f"{one}: MIG, {version}": value for version, value in parts.items()}
         return told | _over_methods(told, what)
@@ -216,6 +215,15 @@ def recovered_by_tuning(table: pd.DataFrame) -> Finding | None:
         ),
         _remarks(found.remark, f"Best beta with noise: {_best_of(found, NOISE, 'beta_vae')}."),
     )
+
+
+def _means(rows: pd.DataFrame) -> Callable[[str, str], float]:
+    """Mean MIG of a version and method, NaN of no models."""
+    groups = zip(rows["version"], rows["objective"], strict=True)
+    found: dict[tuple[str, str], list[float]] = {}
+    for group, value in zip(groups, rows["mig"].tolist(), strict=True):
+        found.setdefault(group, []).append(value)
+    return lambda *group: float(np.mean(found[group])) if group in found else math.nan
 
 
 def _mean(rows: pd.DataFrame, version: str, method: str) -> float:
