@@ -147,5 +147,6 @@ WORLDS = Worlds(
     counts_diverged=("MIC-C",),
     settings=("spacing", "latents", "likelihood"),
     unclaimed=PUBLISHED,
+    patches={"unbraid.studies.michlo2023.prediction.others": lambda: ()},
 )
 """Of single models are MIC-F6a and MIC-F7 told, the largest β of MIC-F6b is no mean of seeds."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,17 +14,25 @@ from tests.studies.michlo2023_tables import WORLDS
 
 import unbraid as ub
 from unbraid.analysis.distances.perceived_distances import perceived_distances
+from unbraid.studies import STUDIES
 from unbraid.studies.michlo2023 import exact
 from unbraid.studies.michlo2023.betas import _largest_alive
 from unbraid.studies.michlo2023.datasets import against_table, no_order_of, order_of
 from unbraid.studies.michlo2023.measured import MEASURED, distances_of, measure
 from unbraid.studies.michlo2023.pools import ARMS, COLLAPSE
-from unbraid.studies.michlo2023.prediction import compare
+from unbraid.studies.michlo2023.prediction import compare, of_results
 from unbraid.studies.michlo2023.published import A1, BY_LOSS, BY_SPACING, RANDOM
 
 CLAIM, finding, verdict = WORLDS.claims, WORLDS.found, WORLDS.verdict
 true_finding = WORLDS.true_finding
 TRUE = WORLDS.table("MIC-C")
+
+
+@pytest.fixture(autouse=True)
+def _own_tables_alone(monkeypatch: pytest.MonkeyPatch):
+    """No verdict hangs on what other studies have committed."""
+    for place, instead in WORLDS.patches.items():
+        monkeypatch.setattr(place, instead)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +130,30 @@ def test_the_cause_of_the_collapse_is_named():
     assert "the setting's own spread" in found.remark
 
 
+def test_where_no_seed_collapses_nothing_is_explained():
+    none = TRUE.copy()
+    none.loc[none["pool"] == COLLAPSE, "active_units"] = 6.0
+    found = finding("MIC-C", none)
+    assert CLAIM["MIC-C"].verdict(found) == "undecided"
+    assert found.remark.startswith("No seed of the setting collapsed here")
+
+
+@pytest.mark.parametrize(("name", "pool", "other"), [("MIC-F4", "levels", "inputs"),
+                                                     ("MIC-F10", "blur", "truth")])  # fmt: skip
+def test_a_level_without_order_counts_as_none(name, pool, other):
+    """Collapsed models reconstruct the same image always; without them the rest would look good."""
+    table = TRUE.copy()
+    collapsed = (table["pool"] == pool) & (table["seed"] >= 2)
+    collapsed &= table["likelihood"].str.contains("box") | (pool == "levels")
+    table.loc[collapsed, f"distances.reconstructions_with_{other}"] = np.nan
+    found = finding(name, table)
+    assert CLAIM[name].verdict(found) != "reproduced"
+    told = [one for one in found.estimates if one.name.startswith("reconstructions with")]
+    whole = true_finding(name).estimate(told[0].name)
+    assert told[0].value == pytest.approx(0.4 * whole.value, abs=0.02)
+    assert told[0].count == whole.count
+
+
 def test_a_seed_that_diverged_is_a_lost_seed():
     table = TRUE.copy()
     lost = (table["pool"] == COLLAPSE) & (table["seed"] >= 18)
@@ -154,3 +187,63 @@ def test_prediction_needs_factors_that_can_be_compared():
     assert compare([unknown]) is None
     found = compare([unknown, pd.concat([single, single.assign(seed=1)], ignore_index=True)])
     assert found.estimate("importance with information, mean within data sets").value == 1.0
+
+
+class Stored:
+    """Results of a study all of whose slices are done: tables with information by factor."""
+
+    def __init__(self, name: str, pools: Sequence[str] = ()) -> None:
+        self.study = STUDIES.load(name)
+        self.parts = [
+            (pool, one)
+            for pool in self.study.pools("gpu", 0)
+            for one in pool.slices
+            if not pools or pool.name in pools
+        ]
+
+    def slices(self):
+        return self.parts
+
+    def done(self, pool, one) -> bool:
+        return True
+
+    def read(self, pool, one) -> pd.DataFrame:
+        names = distances_of("dsprites").index[1:]
+        return pd.DataFrame(
+            {
+                "pool": pool.name,
+                "slice": one.name,
+                "data": one.data,
+                "seed": [0, 1],
+                "steps": 100,
+                "information": [[0.1, 0.2, 0.3, 0.4, 0.5]] * 2,
+                "factors": [[*names]] * 2,
+            }
+        )
+
+
+def foretold(name: str, *pools: str) -> pd.DataFrame:
+    return pd.concat(list(of_results(Stored(name, pools))), ignore_index=True)
+
+
+def test_changed_data_are_not_foretold_by_those_they_were_made_of():
+    """Of zietlow2021, whose patterned, noisy and enlarged dSprites are loaded as others."""
+    found = foretold("zietlow2021", "table1", "table2", "extra-factor")
+    assert {*found["data"]} == {"dsprites", "shapes3d_drawn"}
+    assert not [name for name in found["slice"] if "modified" in name or "-s-" in name]
+
+
+def test_models_that_were_told_factors_and_pilots_foretell_nothing():
+    found = foretold("zietlow2021")
+    assert not [name for name in found["slice"] if "labels" in name]
+    assert not [name for name in found["pool"] if "pilot" in name]
+    assert "overlap" in " ".join(found["slice"])
+
+
+def test_tables_of_every_study_are_read_but_those_of_searches():
+    """Searches say neither loss nor data as plans do; that of estermann2020 has nothing else."""
+    assert not list(of_results(Stored("estermann2020")))
+    for name in ("locatello2019", "mathieu2019"):
+        found = foretold(name)
+        assert {*found["loss"]} <= {"mse", "mse+box31"}
+        assert "pilot" not in {*found["pool"]}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,10 @@ from tests.studies import zietlow2021_tables as tables
 from tests.studies.worlds import assert_covered
 from tests.studies.zietlow2021_tables import WORLDS
 
+from unbraid.studies.finding import Estimate
+from unbraid.studies.intervals import mean_of
 from unbraid.studies.zietlow2021 import STUDY
-from unbraid.studies.zietlow2021.models import at_best, best_scale, two_groups
+from unbraid.studies.zietlow2021.models import at_best, best_scale, of_halves, two_groups
 from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, ORIGINAL
 
 finding, verdict, true_table = WORLDS.found, WORLDS.verdict, WORLDS.table
@@ -58,7 +59,7 @@ def test_what_was_found_before_is_told_as_it_is():
     found = finding("ZIE-N1", table)
     assert all(one.high < 0 for one in found.estimates)
     assert verdict("ZIE-N1", table) == "not reproduced"
-    assert "β-VAE -0." in STUDY.answer(table).remark
+    assert "noise of the same size? No, the opposite at the stated" in STUDY.answer(table).remark
 
 
 def test_equal_and_best_strengths_are_claims_of_their_own():
@@ -81,7 +82,7 @@ def test_the_best_strength_is_chosen_on_other_seeds():
                 "mig": chance.normal(size=24),
             }
         )
-        found.append((at_best(rows), rows.groupby("scale")["mig"].mean().max()))
+        found.append((at_best(rows)["mig"].mean(), rows.groupby("scale")["mig"].mean().max()))
     honest, lucky = np.mean(found, axis=0)
     assert abs(honest) < 0.1
     assert lucky > 0.3
@@ -91,9 +92,39 @@ def test_at_best_is_the_mean_of_the_best_where_it_is_clear():
     rows = pd.DataFrame(
         {"seed": [0, 1, 0, 1], "scale": [1.0, 1.0, 2.0, 2.0], "mig": [0.1, 0.2, 0.5, 0.7]}
     )
-    assert at_best(rows) == pytest.approx(0.6)
+    assert at_best(rows).set_index("seed")["mig"].to_dict() == {0: 0.5, 1: 0.7}
     assert best_scale(rows) == 2.0
-    assert math.isnan(at_best(rows[rows["seed"] == 0]))
+    assert at_best(rows[rows["seed"] == 0]).empty
+
+
+def test_a_half_is_judged_where_the_other_is_best():
+    """By hand: seeds 3 and 7 are best at scale 1, 5 and 9 at 2, and each pair is judged there."""
+    rows = pd.DataFrame(
+        {
+            "seed": [3, 5, 7, 9, 3, 5, 7, 9],
+            "scale": [1.0] * 4 + [2.0] * 4,
+            "mig": [0.9, 0.1, 0.8, 0.2, 0.3, 0.6, 0.4, 0.5],
+        }
+    )
+    found = at_best(rows).set_index("seed")
+    assert found["mig"].to_dict() == {3: 0.3, 7: 0.4, 5: 0.1, 9: 0.2}
+    without = at_best(rows[(rows["seed"] != 3) | (rows["scale"] == 1.0)]).set_index("seed")
+    assert without["mig"].to_dict() == {7: 0.4, 5: 0.1, 9: 0.2}
+    (wide,) = of_halves([Estimate("x", 1.0, 0.5, 2.0, 4)])
+    assert (wide.low, wide.high) == pytest.approx((1 - 0.5 * 2**0.5, 1 + 2**0.5))
+
+
+@pytest.mark.parametrize("ahead", [0.0, 0.6, 1.5])
+def test_intervals_of_what_is_best_hold_it(ahead):
+    """Of strengths that are alike, nearly so or not: 300 draws of ten seeds."""
+    found = []
+    for draw in range(300):
+        mig = np.random.default_rng(draw).normal([0.0, ahead, 0.0, -1.0], size=(10, 4))
+        rows = pd.DataFrame({"seed": np.repeat(range(10), 4), "mig": mig.ravel(),
+                             "scale": np.tile([1.0, 2.0, 4.0, 8.0], 10)})  # fmt: skip
+        found += of_halves([mean_of("", at_best(rows)["mig"])])
+    truth = np.mean([one.value for one in found])
+    assert np.mean([one.low <= truth <= one.high for one in found]) > 0.94
 
 
 def test_two_groups_of_seeds_are_told():
@@ -116,13 +147,18 @@ def test_the_figure_shows_every_seed():
 
 def test_the_page_opens_with_an_answer_and_all_seeds():
     lead = STUDY.answer(true_table("ZIE-N2"))
-    assert lead.remark.startswith("Is the effect real, and how large? Mean MIG from original")
-    assert lead.remark.count("each at its best strength") == 2
-    assert "Does noise explain it?" in lead.remark
+    assert lead.remark.startswith("Is the effect real? Yes at the stated strengths: over three")
+    assert lead.remark.count("with every version at its best strength") == 2
+    assert "Is it more than noise of the same size? Yes" in lead.remark
+    assert "β-VAE 0.2" in lead.remark
     assert len(lead.exhibit.table) == 3 * 3 * 10
     assert list(dict.fromkeys(lead.exhibit.table["group"])) == [ORIGINAL, MODIFIED, NOISE]
     assert STUDY.answer(pd.DataFrame()) is None
     assert STUDY.answer(true_table("ZIE-X")) is None
+    stated = true_table("ZIE-N2").query("pool != 'scaled'")
+    assert "best strength" not in STUDY.answer(stated).remark
+    same = tables.grid(DSPRITES, tables.flat("dsprites"))
+    assert STUDY.answer(same).remark.count("Not clear at the stated strengths") == 2
 
 
 def test_a_stand_in_is_named_and_gives_way_to_the_published_file():

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,8 +19,18 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.population.plan import make_plan
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pool import Slice
+from unbraid.studies.zietlow2021 import STUDY
 from unbraid.studies.zietlow2021.modified import LeastNoisy, Modified, Noisy
-from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, SHAPES, STEPS, STRENGTH
+from unbraid.studies.zietlow2021.pools import PILOTS
+from unbraid.studies.zietlow2021.settings import (
+    DSPRITES,
+    MODIFIED,
+    NOISE,
+    SHAPES,
+    STEPS,
+    STRENGTH,
+    Training,
+)
 
 pool, plan_of, every = WORLDS.pool, WORLDS.plan, WORLDS.slices
 
@@ -96,10 +108,38 @@ def test_as_many_latents_as_factors():
             assert one.plan["latents"] == (5 if one.plan["data"] == "dsprites" else 6)
 
 
-def test_the_pilot_tries_rates_and_stages():
-    rates = pool("gpu", "pilot").slices[0]
+def test_the_pilot_has_seeds_of_its_own_and_no_claim():
+    pilots, others = (
+        {seed for made, one in every("gpu") if (made.name in PILOTS) == own
+         for seed in one.plan["seeds"]}
+        for own in (True, False)
+    )  # fmt: skip
+    assert not pilots & others
+    fresh = {seed for made in STUDY.pools("gpu", 1_000) for one in made.slices
+             for seed in one.plan["seeds"] if made.name not in PILOTS}  # fmt: skip
+    assert not pilots & fresh  # the seeds that docs/studies tell readers to take
+    (rates,) = pool("gpu", "pilot-rate").slices
     assert rates.stages == (20_000, 40_000)
     assert {one.learning_rate for one in plan_of(rates).members} == {1e-4, 2e-4, 5e-4}
+
+
+def test_a_part_of_the_pilot_is_the_same_whatever_it_decides(monkeypatch):
+    """Else following its rules would make its own tables those of another version."""
+    before = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    chosen = Training(20_000, 20_000, 1e-4)
+    pools = import_module("unbraid.studies.zietlow2021.pools")
+    monkeypatch.setitem(pools.SETTINGS, "gpu", chosen)
+    after = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    assert before["pilot-rate"] == after["pilot-rate"]
+    assert before["pilot-strengths"] != after["pilot-strengths"]
+    shapes = replace(SHAPES, stated={**SHAPES.stated, "beta_vae": 8.0}, epsilon=0.2)
+    monkeypatch.setattr(pools, "SHAPES", shapes)
+    last = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    assert after["pilot-strengths"] == last["pilot-strengths"]
+    assert after["pilot-epsilon"] != last["pilot-epsilon"]
+    monkeypatch.setattr(pools, "SHAPES", replace(shapes, epsilon=0.15))
+    end = {made.name: [definition(one) for one in made.slices] for made in STUDY.pools("gpu", 0)}
+    assert end["pilot-epsilon"] == last["pilot-epsilon"]
 
 
 def test_the_scale_of_a_gpu_costs_about_what_was_planned():
@@ -124,20 +164,35 @@ def test_plans_of_drawn_data_are_accepted():
         assert plan.latents in (5, 6)
 
 
+def scored_with(monkeypatch: pytest.MonkeyPatch, units: dict[int, float]) -> None:
+    """Stored scores say so many active units, whatever the models have."""
+    from unbraid.scoring import score_table
+
+    stored = score_table.stored_scores
+
+    def read(run):
+        scores = stored(run)
+        own = (scores["metric"] == "active_units") & (scores["quantity"] == "score")
+        told = [units.get(one, 2.0) for one in scores.loc[own, "member"]]
+        scores.loc[own, "value"] = told
+        return scores
+
+    monkeypatch.setattr(score_table, "stored_scores", read)
+
+
 def test_s_is_taken_from_the_restart_of_lowest_mig_that_is_not_pruned(tmp_path, monkeypatch):
     """The whole way: models trained, s left in 16 bits, data made from it twice alike."""
     import unbraid as ub
     from unbraid.analysis.perturbation import least_noisy
-    from unbraid.scoring import counted
 
     base = {"image_size": 16, "x": 6, "y": 5, "scale": 1}
     run = ub.train("sprites", ["beta_vae:beta=1,2", "ae"], data_options=base, seeds=3, steps=30,
                    network="mlp", network_options={"hidden": 8}, latents=2, batch_size=8,
                    learning_rate=1e-3, quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
-    scores = run.score("mig", quiet=True).reset_index()
+    scores = run.score(["mig", "active_units"], quiet=True).reset_index()
     members = [one.id for one in run.folder.plan.members if one.hyper.get("beta") == 2]
-    active = dict.fromkeys(range(9), 2) | {members[0]: 0}
-    monkeypatch.setattr(counted, "active_latents", lambda folder, ids: active)
+    units = dict.fromkeys(members, 2.0) | {members[0]: 0.0}
+    scored_with(monkeypatch, units)
     tensors, made = LeastNoisy("beta_vae:beta=2").take(run.folder, torch.device("cpu"))
     mig = scores.set_index("member")["mig"]
     assert made["member"] == min(members[1:], key=lambda one: mig[one])
@@ -160,13 +215,12 @@ def test_s_is_taken_from_the_restart_of_lowest_mig_that_is_not_pruned(tmp_path, 
 
 def test_restarts_that_are_all_pruned_leave_nothing(tmp_path, monkeypatch):
     import unbraid as ub
-    from unbraid.scoring import counted
 
     run = ub.train("sprites", "beta_vae:beta=1", data_options={"image_size": 16}, seeds=2, steps=2,
                    network="mlp", network_options={"hidden": 4}, latents=3, batch_size=4,
                    quiet=True, device="cpu", out=tmp_path / "run")  # fmt: skip
-    run.score("mig", quiet=True)
-    monkeypatch.setattr(counted, "active_latents", lambda folder, ids: dict.fromkeys(ids, 1))
+    run.score(["mig", "active_units"], quiet=True)
+    scored_with(monkeypatch, dict.fromkeys(range(2), 1.0))
     with pytest.raises(
         InputError, match="needs a restart of beta_vae:beta=1 with 2 active latents"
     ):

@@ -11,6 +11,7 @@ import pandas as pd
 from tests.studies.worlds import Worlds
 
 from unbraid.studies.zietlow2021 import STUDY
+from unbraid.studies.zietlow2021.pools import PILOTS
 from unbraid.studies.zietlow2021.settings import (
     BEYOND_STRENGTHS,
     DSPRITES,
@@ -255,6 +256,7 @@ CLAIMS: dict[str, Callable[[bool], pd.DataFrame]] = {
     "ZIE-T2c": noise_on_shapes,
     "ZIE-N1": noise_explains,
     "ZIE-N2": best_noise,
+    "ZIE-N3": noise_explains,
     "ZIE-B1": best_original,
     "ZIE-F4c": extra_factor,
     "ZIE-F5a": recovery(DSPRITES),
@@ -266,8 +268,9 @@ CLAIMS: dict[str, Callable[[bool], pd.DataFrame]] = {
 WORLDS = Worlds(
     STUDY,
     CLAIMS,
-    size=24,  # 20 of the paper, four questions of our own
+    size=25,  # 20 of the paper, five questions of our own
+    one_seed=dict.fromkeys(("ZIE-N2", "ZIE-B1", "ZIE-X"), "not run"),
     without_interval=("ZIE-E6",),
     untrained={"ZIE-F1b": "undecided", "ZIE-F3": "not reproduced", "ZIE-F4b": "undecided"},
-    unclaimed=("pilot",),
+    unclaimed=PILOTS,
 )

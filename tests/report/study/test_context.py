@@ -199,7 +199,7 @@ def test_a_page_opens_with_the_answer_where_a_study_has_one(tmp_path):
 
     results = Results(STUDIES.load("zietlow2021"), "gpu", tmp_path)
     context = page_context(results, tables.best_noise(True), [])
-    assert context["answer"].startswith("Is the effect real, and how large?")
+    assert context["answer"].startswith("Is the effect real? Yes")
     assert "<svg" in context["answer_figure"]["wide"]
     empty = page_context(results, results.table(), [])
     assert (empty["answer"], empty["answer_figure"]) == ("", None)

@@ -53,11 +53,13 @@ def provenance(results: Results, table: pd.DataFrame) -> Provenance:
     facts = [("Tables", f"{len(about)} of {count(len(results.slices()), 'slice')}")]
     if about:
         lost = models["status"].count("diverged")
+        ended = zip(models["steps"], models["status"], strict=True)
+        whole = [steps for steps, status in ended if status != "diverged"]
         facts += [
             ("Models", f"{len(last):,}" + (f", {lost:,} of them diverged" if lost else "")),
             ("Data", ", ".join(_distinct(models["data"]))),
             ("Seeds", runs(models["seed"])),
-            ("Training steps", _each(models["steps"])),
+            ("Training steps", _each(whole or models["steps"])),
             ("Trained on", ", ".join(_distinct(one.get("device") for one in about))),
             ("Training and scoring", f"{_hours(about):.1f} hours"),
             ("Made", _dates(about)),

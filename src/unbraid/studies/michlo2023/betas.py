@@ -13,13 +13,20 @@ from numpy.typing import NDArray
 
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.intervals import exactly, mean_of, spearman
-from unbraid.studies.michlo2023.models import COLLAPSED, NAMES, Models, by, models, paper_name
+from unbraid.studies.michlo2023.models import (
+    COLLAPSED,
+    NAMES,
+    OVERLAP,
+    Models,
+    by,
+    models,
+    paper_name,
+)
 from unbraid.studies.michlo2023.pools import SWEEPS
 from unbraid.studies.michlo2023.published import BEST
 
 SCORES = ("mig", "dci")
 HARD = "xysquares"
-OVERLAP = "distances.overlap"
 CELL = ["data", "latents", "kind"]
 """What a sweep of β is made of: data, number of latents, objective."""
 

@@ -12,7 +12,7 @@ import pandas as pd
 from unbraid.analysis.distances.learnt import LEVELS as PLACES
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds
-from unbraid.studies.michlo2023.models import by, models
+from unbraid.studies.michlo2023.models import OVERLAP, by, models
 from unbraid.studies.michlo2023.pools import BLUR, LEVELS
 
 if TYPE_CHECKING:
@@ -25,13 +25,27 @@ WITH_TRUTH = [f"distances.{level}_with_truth" for level in PLACES]
 
 def levels_follow_inputs(table: pd.DataFrame) -> Finding | None:
     """MIC-F4: rank correlation of what each level of a β-VAE has with what its loss perceives."""
-    found = models(table, [LEVELS], WITH_INPUTS)
+    found = models(_equal_as_none(table, WITH_INPUTS), [LEVELS], WITH_INPUTS)
     if found is None:
         return None
     return Finding(
         leave_out_seeds(found.rows, _with_inputs, within=(-1.0, 1.0)),
         _violins(found.rows, WITH_INPUTS, "data", "rank correlation with perceived distances"),
         found.remark,
+    )
+
+
+def _equal_as_none(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """The *table* with 0 where a level of a model has no correlation, since all its distances are
+    equal: that of a collapsed model follows nothing, and left out would make the others look good.
+
+    Of models whose distances were measured, which have an overlap.
+    """
+    if not {*columns, OVERLAP} <= {*table.columns}:
+        return table
+    measured = (table["status"] == "trained") & table[OVERLAP].notna()
+    return table.assign(
+        **{name: table[name].mask(measured & table[name].isna(), 0.0) for name in columns}
     )
 
 
@@ -53,7 +67,7 @@ def _level(column: str) -> str:
 
 def blur_orders_levels(table: pd.DataFrame) -> Finding | None:
     """MIC-F10: rank correlations with the truth at each level of β-VAEs with both losses."""
-    found = models(table, [BLUR], WITH_TRUTH)
+    found = models(_equal_as_none(table, WITH_TRUTH), [BLUR], WITH_TRUTH)
     if found is None:
         return None
     rows = found.rows.loc[found.rows["kind"] == "beta"].reset_index(drop=True)

@@ -24,6 +24,8 @@ SMALL = "sprites"
 """Data of the scale `small`, where they take the place of dSprites."""
 COLLAPSED = 3
 """A model of XYSquares with fewer active latents knows less than half of its six factors."""
+OVERLAP = "distances.overlap"
+"""Share of draws that decode to a neighbour; every model has it whose distances were measured."""
 _DIGITS = 3
 """Of β as the paper prints it."""
 

@@ -11,19 +11,24 @@ tables of every study, whose slices have information by factor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from unbraid.analysis.distances.perceived_loss import loss_of
 from unbraid.objectives.likelihood_spelling import read_likelihood
+from unbraid.studies.definition import definition
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds, spearman
 from unbraid.studies.michlo2023.measured import distances_of
 from unbraid.studies.michlo2023.models import by, models
 from unbraid.studies.michlo2023.pools import BLUR, LEVELS, SPACINGS, SWEEPS
 from unbraid.studies.michlo2023.published import RANDOM
+from unbraid.studies.pool import SearchSlice
+
+if TYPE_CHECKING:
+    from unbraid.studies.results import Results
 
 SCALE = "gpu"
 """Of the other studies' tables."""
@@ -63,20 +68,32 @@ def _own(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
 def others() -> Iterator[pd.DataFrame]:
     """The models of every other study that has tables with information by factor."""
     from unbraid.studies import STUDIES
-    from unbraid.studies.definition import definition
     from unbraid.studies.results import Results
 
     for name in STUDIES:
-        if name == "michlo2023":
+        if name != "michlo2023":
+            yield from of_results(Results(STUDIES.load(name), SCALE))
+
+
+def of_results(results: Results) -> Iterator[pd.DataFrame]:
+    """The models of another study that distances could foretell.
+
+    Left out: pools that no claim of it is about, such as pilots; searches; data that go by another
+    name than what they were loaded as, since they were changed first; models that were told factors
+    by labels.
+    """
+    judged = {name for claim in results.study.claims for name in claim.pools}
+    for pool, one in results.slices():
+        if pool.name not in judged or one.called or isinstance(one, SearchSlice):
             continue
-        results = Results(STUDIES.load(name), SCALE)
-        for pool, one in results.slices():
-            if not results.done(pool, one):
-                continue
-            rows, defined = results.read(pool, one), definition(one)
-            if {"information", "factors"} <= {*rows}:
-                last = rows.loc[rows["steps"] == rows["steps"].max()]
-                yield last.assign(data=_spelled(defined), loss=_loss(defined["likelihood"]))
+        defined = definition(one)
+        labelled = any(own and own[0] == "labels" for own in defined["supervision"])
+        if labelled or not results.done(pool, one):
+            continue
+        rows = results.read(pool, one)
+        if {"information", "factors"} <= {*rows}:
+            last = rows.loc[rows["steps"] == rows["steps"].max()]
+            yield last.assign(data=_spelled(defined), loss=_loss(defined["likelihood"]))
 
 
 def _spelled(defined: Mapping[str, Any]) -> str:

@@ -11,6 +11,8 @@ import pandas as pd
 
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.zietlow2021.effect import (
+    OVER_METHODS,
+    loss_at_equal_strength,
     noise_at_equal_strength,
     noise_at_its_best,
     original_at_its_best,
@@ -26,53 +28,63 @@ NAMES = {"beta_vae": "β-VAE", "beta_tcvae": "β-TCVAE", "factor_vae": "FactorVA
 def answer(table: pd.DataFrame) -> Finding | None:
     """Three sentences and the figure, once the stated strengths are trained on all versions."""
     found = models(table, ON_DSPRITES, VERSIONS, SCALED_METHODS)
-    if found is None:
+    falls, equal = loss_at_equal_strength(table), noise_at_equal_strength(table)
+    if found is None or falls is None or equal is None:
         return None
-    told = [_effect(found, table), _noise(table)]
+    told = [
+        _asked("Is the effect real?", falls, original_at_its_best(table), "the pattern takes"),
+        _asked(
+            "Is it more than noise of the same size?",
+            equal,
+            noise_at_its_best(table),
+            "noise leaves",
+            " more than the pattern",
+        ),
+        _each(found),
+    ]
     stated = found.rows.loc[found.rows["scale"] == 1.0]
     return Finding(
         (), _figure(stated), " ".join(filter(None, [*told, split_remark(found), found.remark]))
     )
 
 
-def _effect(found: Models, table: pd.DataFrame) -> str:
-    """How large the effect is, at the stated strengths and at the best of each version."""
-    each = []
-    for one in SCALED_METHODS:
-        means = [found.of(version, one, 1.0)["mig"].mean() for version in (ORIGINAL, MODIFIED)]
-        each.append(f"{NAMES[one]} {means[0]:.2f} → {means[1]:.2f}")
+def _asked(question: str, stated: Finding, best: Finding | None, what: str, than: str = "") -> str:
+    """A question, whether it is so at the stated strengths and at the best ones, and how large."""
+    own = _mean(stated)
     told = (
-        "Is the effect real, and how large? Mean MIG from original to modified data at the stated"
-        f" strengths: {', '.join(each)}."
+        f"{question} {_yes_or_no(own)} at the stated strengths: over three methods {what}"
+        f" {_size(own)} of MIG{than}."
     )
-    best = original_at_its_best(table)
     if best is None:
         return told
-    return f"{told} The original less the modified, each at its best strength: {_each(best)}."
+    other = _mean(best)
+    return f"{told} {_yes_or_no(other)} with every version at its best strength: {_size(other)}."
 
 
-def _noise(table: pd.DataFrame) -> str:
-    """Whether noise of the same size takes as much, at equal strengths and at the best ones."""
-    equal, best = noise_at_equal_strength(table), noise_at_its_best(table)
-    if equal is None:
-        return ""
-    told = (
-        "Does noise explain it? MIG with noise of the same size less MIG with the pattern, at equal"
-        f" strengths: {_each(equal)}"
+def _mean(found: Finding) -> Estimate:
+    """The difference that is told of all methods together."""
+    return next(
+        one
+        for one in found.estimates
+        if one.name.startswith(OVER_METHODS) and one.name.endswith("less pattern")
     )
-    return f"{told}; each at its best strength: {_each(best)}." if best else f"{told}."
 
 
-def _each(found: Finding) -> str:
-    """Each method's difference with its interval, and whether it is clear."""
-    each = [one for one in found.estimates if one.name.endswith("less pattern")]
-    return ", ".join(f"{NAMES[one.name.partition(':')[0]]} {_difference(one)}" for one in each)
+def _yes_or_no(one: Estimate) -> str:
+    return "Yes" if one.low > 0 else "No, the opposite" if one.high < 0 else "Not clear"
 
 
-def _difference(one: Estimate) -> str:
-    clear = one.low > 0 or one.high < 0
-    unclear = "" if clear else ", not clear"
-    return f"{one.value:+.2f} [{one.low:+.2f} to {one.high:+.2f}{unclear}]"
+def _size(one: Estimate) -> str:
+    return f"{one.value:.2f} [{one.low:.2f} to {one.high:.2f}]"
+
+
+def _each(found: Models) -> str:
+    """Mean MIG of each method on all versions, at the stated strengths."""
+    each = []
+    for one in SCALED_METHODS:
+        means = [found.of(version, one, 1.0)["mig"].mean() for version in VERSIONS]
+        each.append(f"{NAMES[one]} {', '.join(f'{mean:.2f}' for mean in means)}")
+    return f"Mean MIG on original, patterned and noisy data: {'; '.join(each)}."
 
 
 def _figure(rows: pd.DataFrame) -> Exhibit:

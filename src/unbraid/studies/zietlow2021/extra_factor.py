@@ -26,7 +26,7 @@ SMALLEST = 0.075
 
 def preference(table: pd.DataFrame) -> Finding | None:
     """ZIE-F4c: how s is encoded as ε grows."""
-    rows = _rows(table)
+    rows = preferring(table, FACTOR)
     return None if rows is None or len({*rows["epsilon"]}) < 2 else _found(rows)
 
 
@@ -57,11 +57,13 @@ def _share(name: str, hits: pd.Series, paper: float) -> Estimate:
     return share_of(name, int(hits.to_numpy(dtype=bool).sum()), len(hits), paper)
 
 
-def _rows(table: pd.DataFrame) -> pd.DataFrame | None:
-    """Trained models with what is asked of them: `epsilon`, `encoded`, `preferred`."""
+def preferring(table: pd.DataFrame, pool: str) -> pd.DataFrame | None:
+    """Trained models of a *pool* on data with s, and what is asked of them: `epsilon`, `encoded`,
+    `preferred`; None where there are none.
+    """
     if table.empty or not {*NEEDED} <= {*table.columns}:
         return None
-    here = (table["pool"] == FACTOR) & table["data"].str.contains("_s_", regex=False)
+    here = (table["pool"] == pool) & table["data"].str.contains("_s_", regex=False)
     rows = table.loc[here & (table["status"] == "trained")]
     rows = rows.loc[rows[[*NEEDED]].notna().all(axis=1)].reset_index(drop=True)
     if rows.empty:

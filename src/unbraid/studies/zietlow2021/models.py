@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.studies.finding import Estimate
 from unbraid.studies.zietlow2021.pools import GRIDS, PUBLISHED, SCALED_METHODS
 from unbraid.studies.zietlow2021.settings import (
     DSPRITES,
@@ -21,9 +22,6 @@ from unbraid.studies.zietlow2021.settings import (
     Originals,
     data_name,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AUTOENCODER = "ae"
 METHODS = (AUTOENCODER, *SCALED_METHODS)
@@ -118,29 +116,36 @@ def strength_words(own: Originals, method: str, scale: float = 1.0) -> str:
     return f"{STRENGTH[method]} = {scale * own.stated[method]:g}"
 
 
-def at_best(rows: pd.DataFrame) -> float:
-    """Mean MIG at the best scale: for each seed the one that is best on average for the others, so
-    that luck that helps a choice does not count.
+def at_best(rows: pd.DataFrame, column: str = "scale") -> pd.DataFrame:
+    """Each half of the seeds at the value of *column* that is best on average for the other half,
+    so that luck that helps a choice does not count; nothing where a half is empty.
     """
-    seeds, seed = np.unique(rows["seed"].to_numpy(), return_inverse=True)
-    scales, scale = np.unique(rows["scale"].to_numpy(), return_inverse=True)
-    scores = np.full((len(seeds), len(scales)), np.nan)
-    scores[seed, scale] = rows["mig"].to_numpy(dtype=float)
-    known = np.isfinite(scores)
-    count, total = known.sum(axis=0), np.where(known, scores, 0.0).sum(axis=0)
-    found = []
-    for own, there in zip(scores, known, strict=True):
-        others = count - there
-        mean = np.divide(
-            total - np.where(there, own, 0.0),
-            others,
-            out=np.full(len(count), -np.inf),
-            where=others > 0,
+    _, place = np.unique(rows["seed"].to_numpy(), return_inverse=True)
+    even = place % 2 == 0
+    if even.all() or not even.any():
+        return rows.iloc[:0]
+    return pd.concat(
+        [
+            rows.loc[own & (rows[column] == best_scale(rows.loc[~own], column))]
+            for own in (even, ~even)
+        ]
+    )
+
+
+def of_halves(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """*estimates* of rows `at_best`, their intervals √2 as wide.
+
+    Seeds of a half are independent, given the choice of the other half. The two halves are not, and
+    may be as alike as one: their mean is then as uncertain as that of one half.
+    """
+    return tuple(
+        replace(
+            one,
+            low=one.value - math.sqrt(2) * (one.value - one.low),
+            high=one.value + math.sqrt(2) * (one.high - one.value),
         )
-        mean[~there] = -np.inf
-        if np.isfinite(mean).any():
-            found.append(own[mean.argmax()])
-    return float(np.mean(found)) if found else math.nan
+        for one in estimates
+    )
 
 
 def mean_mig(rows: pd.DataFrame) -> float:

@@ -13,6 +13,7 @@ from unbraid.data.perturbed.folder import write_perturbed
 from unbraid.data.perturbed.pattern import ROWS_PER_STEP, standardised
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
 
     from unbraid.data.dataset import Dataset
@@ -45,18 +46,28 @@ class LeastNoisy:
         import torch
 
         from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s
-        from unbraid.scoring.counted import active_latents
         from unbraid.scoring.score_table import stored_scores
 
-        rows = stored_scores(run).query(
-            "metric == 'mig' and representation == 'mean' and quantity == 'score'"
-        )
-        found = dict(zip(rows["member"].tolist(), rows["value"].tolist(), strict=True))
-        mig = {int(one): float(value) for one, value in found.items() if value == value}
-        choice = lowest_mig(run, mig, active_latents(run, list(mig)), self.among)
+        scores = stored_scores(run)
+        mig = {one: value for one, value in _of(scores, "mig").items() if value == value}
+        # By the paper's rule, which the table of the slice has too: ZIE-E6 tells what was taken.
+        units = {one: int(value) for one, value in _of(scores, "active_units").items()}
+        choice = lowest_mig(run, mig, units, self.among)
         s, made = read_s(run, device, choice.member, choice=choice, quiet=True)
         record = {name: value for name, value in made.items() if name not in _HERE}
         return {"s": torch.from_numpy(s).to(torch.float16)}, record
+
+
+def _of(scores: pd.DataFrame, metric: str) -> dict[int, float]:
+    """The score of each member on mean codes that has one."""
+    rows = scores.loc[
+        (scores["metric"] == metric)
+        & (scores["representation"] == "mean")
+        & (scores["quantity"] == "score")
+    ]
+    return {
+        int(one): float(value) for one, value in zip(rows["member"], rows["value"], strict=True)
+    }
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from unbraid.studies.zietlow2021.settings import (
     NOISE,
     ORIGINAL,
     PILOT_EPSILONS,
+    PILOT_METHODS,
     PILOT_RATES,
     PILOT_SEED,
     PILOT_STAGES,
@@ -40,13 +41,17 @@ from unbraid.studies.zietlow2021.settings import (
 )
 
 TABLE1, TABLE2, SCALED, FACTOR = "table1", "table2", "scaled", "extra-factor"
-BEYOND_POOL, PILOT = "beyond", "pilot"
+BEYOND_POOL = "beyond"
+PILOT_RATE, PILOT_STRENGTHS_POOL, PILOT_EPSILON = PILOTS = (
+    *("pilot-rate", "pilot-strengths", "pilot-epsilon"),
+)
+"""One after the other: each is trained with what the one before it has chosen (`pilot.py`)."""
 PUBLISHED = "shapes3d"
 GRIDS = (TABLE1, TABLE2, SCALED, PUBLISHED)
 """Pools with models on original, modified and noisy data."""
 METRICS = ("mig", "active_units")
 FACTOR_VAE = "factor_vae"
-SCALED_METHODS = ("beta_vae", "beta_tcvae", FACTOR_VAE)
+SCALED_METHODS = PILOT_METHODS
 """Methods that have a strength."""
 FEW = 5
 """Seeds of methods that the paper does not have."""
@@ -69,7 +74,7 @@ def pools(scale: Scale, first_seed: int) -> tuple[Pool, ...]:
     if scale != "small":
         made.append(_published(SHAPES, training, seeds))
     if scale == "gpu":
-        made.append(_pilot(training, first_seed + PILOT_SEED))
+        made += _pilots(training, first_seed + PILOT_SEED)
     return tuple(made)
 
 
@@ -178,25 +183,24 @@ def _beyond(own: Originals, training: Training, seeds: range) -> Pool:
     return Pool(BEYOND_POOL, "methods that the paper does not have", tuple(slices))
 
 
-def _pilot(training: Training, seed: int) -> Pool:
+def _pilots(training: Training, seed: int) -> tuple[Pool, ...]:
     """What decides rate, steps, the strengths on shapes and their ε; no claim looks at it."""
     seeds = range(seed, seed + 3)
     rates = _plan(
-        DSPRITES, [_spelled(DSPRITES, name, (1.0,)) for name in SCALED_METHODS], seeds, training
+        DSPRITES, [_spelled(DSPRITES, name, (1.0,)) for name in PILOT_METHODS], seeds, training
     )
     rates |= {"steps": PILOT_STAGES[-1], "learning_rate": [*PILOT_RATES]}
-    strengths = [f"{name}:beta={_values(PILOT_STRENGTHS)}" for name in ("beta_vae", "beta_tcvae")]
-    first = Slice(
-        _name(DSPRITES.data, "rates", seeds), rates, METRICS, stages=PILOT_STAGES[:-1], latents=True
-    )
-    second = Slice(
-        _name(SHAPES.data, "strengths", seeds),
-        _plan(SHAPES, strengths, seeds, training),
-        METRICS,
-        latents=True,
-    )
+    name = _name(DSPRITES.data, "rates", seeds)
+    first = Slice(name, rates, METRICS, stages=PILOT_STAGES[:-1], latents=True)
+    spelled = [f"{name}:beta={_values(PILOT_STRENGTHS)}" for name in ("beta_vae", "beta_tcvae")]
+    plan, name = _plan(SHAPES, spelled, seeds, training), _name(SHAPES.data, "strengths", seeds)
+    second = Slice(name, plan, METRICS, latents=True)
     third = [_with_s(SHAPES, epsilon, training, seeds) for epsilon in PILOT_EPSILONS]
-    return Pool(PILOT, "to choose rate, steps and what is done to shapes", (first, second, *third))
+    return (
+        Pool(PILOT_RATE, "to choose rate and updates", (first,)),
+        Pool(PILOT_STRENGTHS_POOL, "to choose strengths on shapes, at that rate", (second,)),
+        Pool(PILOT_EPSILON, "to choose what is done to shapes, at that strength", tuple(third)),
+    )
 
 
 def _slice(
