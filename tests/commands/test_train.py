@@ -289,7 +289,8 @@ def test_a_plan_alone_is_made_and_trained_by_others(tmp_path: Path, unbraid):
     assert (answer.code, answer.out) == (0, f"Planned: {out}\nNext:  unbraid work {out}\n")
     run = open_run(out, device="cpu")
     assert run.members[["status", "steps"]].values.tolist() == [["unfinished", 0]]
-    assert run.history.empty and not run.failure
+    assert run.history.empty
+    assert not run.failure
     assert unbraid("status", out).code == 0
     assert unbraid("work", out, "--device", "cpu").code == 0
     assert open_run(out).members["status"].tolist() == ["trained"]
