@@ -81,12 +81,12 @@ def test_a_chunk_that_fails_is_told_and_keeps_no_other_from_its_end(
             ub.work(run.path, device="cpu", quiet=True)
     host = lease.platform.node()
     assert str(told.value) == (
-        f"members 1 to 1 could not be trained on {host}: ZeroDivisionError: a poisoned objective\n"
+        f"member 1 could not be trained on {host}: ZeroDivisionError: a poisoned objective\n"
         f"All others are. To try again: unbraid work {run.path}"
     )
     found = run_status(run)
     assert [one.state for one in found.chunks] == ["done", "failed", "done", "done"]
-    line = f"  failed: members 1 to 1, step 0 of 10, on {host}: ZeroDivisionError: a poisoned"
+    line = f"  failed: member 1, step 0 of 10, on {host}: ZeroDivisionError: a poisoned"
     assert line in ub.status(run.path).summary()
     ub.work(run.path, device="cpu", quiet=True)
     assert run_status(run).finished
@@ -96,7 +96,7 @@ def test_a_chunk_that_fails_is_told_and_keeps_no_other_from_its_end(
 def test_what_others_fail_at_meanwhile_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from unbraid.population.failures import write_failure
+    from unbraid.population.failures import failure_of, write_failure
 
     run, tried = make_run(tmp_path / "run", seeds=4, steps=10), []
     real = TrainingStep.start
@@ -104,13 +104,14 @@ def test_what_others_fail_at_meanwhile_is_not_tried_again(
     def start(self: TrainingStep) -> Any:
         tried.append(self.members[0].id)
         if len(tried) == 1:
-            write_failure(run.checkpoint_folder, run.chunks()[3], UnbraidError("no room"))
+            failure = failure_of(UnbraidError("no room"))
+            write_failure(run.checkpoint_folder, run.chunks()[3], failure)
             time.sleep(1.1)
         return real(self)
 
     monkeypatch.setattr("unbraid.population.train.workers", lambda device: [device])
     monkeypatch.setattr(TrainingStep, "start", start)
-    with pytest.raises(UnbraidError, match=r"members 3 to 3 could not be trained on .*: no room"):
+    with pytest.raises(UnbraidError, match=r"member 3 could not be trained on .*: no room"):
         train_run(run, CPU, keep_going=True)
     assert tried == [0, 1, 2]
 

@@ -15,8 +15,8 @@ from unbraid.core.files import file_names
 from unbraid.core.lease import Seen, Watch, silence
 from unbraid.core.store import read_about
 from unbraid.population.checkpoint import chunk_name
-from unbraid.population.chunk_queue import Chunk, lease_place, steps_by_chunk
-from unbraid.population.failures import read_failure
+from unbraid.population.chunk_queue import lease_place, steps_by_chunk
+from unbraid.population.failures import Chunk, members_told, read_failure
 from unbraid.population.run_folder import RunFolder
 
 State = Literal["done", "running", "stalled", "failed", "begun", "left"]
@@ -42,7 +42,7 @@ class ChunkStatus:
     @property
     def name(self) -> str:
         """Its members, as messages call them."""
-        return f"members {self.chunk[0].id} to {self.chunk[-1].id}"
+        return members_told(self.chunk)
 
 
 @dataclass(frozen=True)
