@@ -14,7 +14,7 @@ import torch
 
 import unbraid as ub
 from unbraid.commands import status as status_module
-from unbraid.core import lease
+from unbraid.core import lease_holder
 from unbraid.core.errors import UnbraidError
 from unbraid.population.run_status import run_status
 from unbraid.population.train import train_run
@@ -79,7 +79,7 @@ def test_a_chunk_that_fails_is_told_and_keeps_no_other_from_its_end(
         failing(poisoned, 1)
         with pytest.raises(UnbraidError) as told:
             ub.work(run.path, device="cpu", quiet=True)
-    host = lease.platform.node()
+    host = lease_holder.platform.node()
     assert str(told.value) == (
         f"member 1 could not be trained on {host}: ZeroDivisionError: a poisoned objective\n"
         f"All others are. To try again: unbraid work {run.path}"

@@ -14,7 +14,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.commands.study import ResultsFolder, ScaleName
 from unbraid.core.folders import check_kind
-from unbraid.core.lease import Watch
+from unbraid.core.lease_holder import Watch
 from unbraid.core.words import count
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from unbraid.commands.run import Run, open_run, stopped
 from unbraid.core.checks import above_zero
 from unbraid.core.errors import HeldError, StoppedError, UnbraidError, invalid
 from unbraid.core.folders import check_kind
-from unbraid.core.lease import SECONDS
+from unbraid.core.lease_holder import SECONDS
 from unbraid.core.progress import Progress
 from unbraid.core.words import count
 

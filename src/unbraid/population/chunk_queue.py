@@ -21,7 +21,8 @@ from typing import Any
 from unbraid.core import lease as leases
 from unbraid.core.files import file_names, make_folder
 from unbraid.core.folders import check_still_there
-from unbraid.core.lease import Lease, Watch
+from unbraid.core.lease import Lease
+from unbraid.core.lease_holder import SECONDS, SUFFIX, Watch
 from unbraid.population.checkpoint import Curves, chunk_name
 from unbraid.population.failures import FAILED, Chunk, Failure, failed_here
 from unbraid.population.run_folder import RunFolder
@@ -52,7 +53,7 @@ class ChunkQueue:
         *,
         only: frozenset[int] | None = None,
         reads: bool = True,
-        seconds: float = leases.SECONDS,
+        seconds: float = SECONDS,
         found: Callable[[Chunk], None] = lambda chunk: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -188,7 +189,7 @@ class ChunkQueue:
         make_folder(self._run.checkpoint_folder)
         names = file_names(self._run.checkpoint_folder)
         self._looked_at, self._steps = now, steps_by_chunk(names)
-        self._leases = {name for name in names if name.endswith(leases.SUFFIX)}
+        self._leases = {name for name in names if name.endswith(SUFFIX)}
         failures = {name for name in names if name.endswith(FAILED)}
         if self._known_failures is None:  # what had failed before is tried again
             self._known_failures = failures
@@ -258,7 +259,7 @@ class ChunkQueue:
 
 def lease_place(folder: Path, chunk: Chunk) -> Path:
     """Where the lease of *chunk* lies in the *folder* of checkpoints."""
-    return folder / f".{chunk_name(chunk)}{leases.SUFFIX}"
+    return folder / f".{chunk_name(chunk)}{SUFFIX}"
 
 
 def steps_by_chunk(names: Iterable[str]) -> dict[str, int]:

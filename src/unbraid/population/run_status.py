@@ -12,7 +12,7 @@ from typing import Literal
 
 from unbraid.core.errors import DamagedFileError, UnbraidError
 from unbraid.core.files import file_names
-from unbraid.core.lease import Seen, Watch, silence
+from unbraid.core.lease_holder import Seen, Watch, silence
 from unbraid.core.store import read_about
 from unbraid.population.checkpoint import chunk_name
 from unbraid.population.chunk_queue import lease_place, steps_by_chunk

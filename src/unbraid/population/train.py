@@ -31,7 +31,8 @@ from unbraid.core.errors import UnbraidError
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
-from unbraid.core.lease import SECONDS, LostLeaseError
+from unbraid.core.lease import LostLeaseError
+from unbraid.core.lease_holder import SECONDS
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Checkpoints, Curves, Trained, results_of
 from unbraid.population.chunk_queue import Chunk, ChunkQueue, Taken
