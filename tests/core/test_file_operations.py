@@ -32,7 +32,7 @@ MAY = {
     "core/lease_holder.py": {
         "own.touch",
         "own.unlink",
-    },  # an empty file, to ask the disk for its time
+    },  # to ask the disk for its time
     "core/store.py": {"np.save"},  # into memory
     "commands/command_line.py": {"os.open"},  # of /dev/null, in the place of a closed pipe
     "data/export.py": {"zipfile.ZipFile", "open"},  # a library writes into the half
