@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ import unbraid as ub
 from unbraid.commands import status as status_module
 from unbraid.core import lease_holder
 from unbraid.core.errors import UnbraidError
+from unbraid.core.lease import take
+from unbraid.population.chunk_queue import lease_place
 from unbraid.population.run_status import run_status
 from unbraid.population.train import train_run
 from unbraid.population.training_step import TrainingStep
@@ -153,3 +157,25 @@ def test_watching_shows_each_look(tmp_path: Path, monkeypatch, capsys):
     assert ub.status(run.path, watch=True).finished
     assert capsys.readouterr().out.count("model-steps") == 1
     assert looks == [5.0]
+
+
+def test_a_look_leaves_nothing_even_where_it_was_killed(tmp_path: Path):
+    """What asks the disk for its time is called like what a killed taker of a lease leaves."""
+    run = make_run(tmp_path / "run", seeds=1, steps=10)
+    place = lease_place(run.checkpoint_folder, run.chunks()[0])
+    run.checkpoint_folder.mkdir()
+    one = take(place, lambda path: False, lease_holder.Watch())
+    assert one is not None
+    assert run_status(run).count("running") == 1
+    assert [path.name for path in run.checkpoint_folder.iterdir()] == [place.name]
+    program = (
+        "import os, sys; from pathlib import Path; from unbraid.core import lease_holder\n"
+        "Path.rmdir = lambda own: os._exit(9)\n"
+        "place = Path(sys.argv[1]); lease_holder.silence(place, lease_holder.holder(place))"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(place)], check=False)
+    assert killed.returncode == 9
+    assert len([*run.checkpoint_folder.iterdir()]) == 2
+    one.give_back()
+    ub.work(run.path, device="cpu", quiet=True)
+    assert not [*run.path.rglob("*lease*")]

@@ -170,12 +170,16 @@ def test_a_folder_that_fails_keeps_no_other_from_being_trained(
     )
 
 
-def test_a_worker_waits_for_who_writes_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("only", [None, frozenset({0})], ids=["a worker", "a task on Ray"])
+def test_one_of_many_waits_for_who_holds_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, only: frozenset[int] | None
+):
     """And is not refused, as many that begin at once on a slow disk would be."""
     monkeypatch.setattr(train, "_PATIENCE", 0.05)
     run = make_run(tmp_path / "run", seeds=1, steps=10)
     with only_one(run.path):
-        worker = threading.Thread(target=ub.work, args=(run.path,), kwargs={"quiet": True})
+        how = {"only": only, "keep_going": only is None}
+        worker = threading.Thread(target=train_run, args=(run, CPU), kwargs=how)
         worker.start()
         time.sleep(0.5)
         assert worker.is_alive()
@@ -184,7 +188,7 @@ def test_a_worker_waits_for_who_writes_tables(tmp_path: Path, monkeypatch: pytes
     assert run_status(run).finished
 
 
-def test_workers_take_first_what_nobody_searches(tmp_path: Path):
+def test_workers_take_first_what_nobody_searches(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """As the docs say: several processes with the same list of searches."""
     plan, dataset = make_search(
         "sprites",
@@ -201,11 +205,21 @@ def test_workers_take_first_what_nobody_searches(tmp_path: Path):
     )
     first, second = (SearchRun.create(tmp_path / name, plan, dataset) for name in "ab")
     folders = [first.path, second.path]
-    worker = threading.Thread(target=ub.work, args=(folders,), kwargs={"quiet": True})
+    worker = threading.Thread(target=ub.work, args=(folders,))
     with only_one(first.path):  # as whoever trains it does
         worker.start()
         until(lambda: ub.status(second.path).finished, "the end of the second")
         assert worker.is_alive()
         assert not ub.status(first.path).finished
+        time.sleep(2.2)
     worker.join(60)
     assert ub.status(first.path).finished
+    assert capfd.readouterr().err.count(" at most on ") == 2, "once for each that it trained"
+
+
+def test_a_damaged_file_that_another_process_sets_aside_first_is_out_of_the_way(tmp_path: Path):
+    path = tmp_path / "members.safetensors"
+    path.write_bytes(b"damaged")
+    files.set_aside(path)
+    files.set_aside(path)
+    assert [one.name for one in tmp_path.iterdir()] == ["members.safetensors.damaged"]

@@ -16,7 +16,7 @@ from unbraid.commands.run import Run, open_run, stopped
 from unbraid.core.checks import above_zero
 from unbraid.core.errors import HeldError, StoppedError, UnbraidError, invalid
 from unbraid.core.folders import check_kind
-from unbraid.core.lease_holder import SECONDS
+from unbraid.core.lease_holder import SECONDS, SUFFIX, Watch
 from unbraid.core.progress import Progress
 from unbraid.core.words import count
 
@@ -69,10 +69,14 @@ def work(
     kinds = [check_kind(place) for place in places]
     choose_devices(declared.device_name(device))  # which is refused before anything is done
 
+    watch = Watch()
+
     def is_done(place: Path, kind: str) -> bool:
         if kind == "train":
             _work_at_run(open_run(place, data=data, device=device), lease_seconds, quiet)
             return True
+        if kind == "pbt" and _is_searched(place, watch):
+            return False
         return _work_at_search(place, kind, data, device, quiet)
 
     _work_at_all(list(zip(places, kinds, strict=True)), is_done)
@@ -140,6 +144,14 @@ def _check_device(run: Run, say: Callable[[str], None]) -> None:
             f"{run.path} was planned for {planned} and trains here on {here}: models agree within"
             " the tolerances of docs/limits.md, not to the last bit."
         )
+
+
+def _is_searched(place: Path, watch: Watch) -> bool:
+    """Whether somebody who lives trains a search: seen without opening it, and saying how long it
+    will take, each time that this is asked.
+    """
+    seen = watch.look(place / f".lock{SUFFIX}")
+    return seen is not None and not seen.is_over
 
 
 def _work_at_search(

@@ -154,6 +154,8 @@ def set_aside(path: Path) -> None:
         path.rename(next(place for place in places if not os.path.lexists(place)))
         failpoint("file.aside")
         sync_folder(path.parent)
+    except FileNotFoundError:  # another process was first, or has put a good one there since
+        return
     except OSError as error:
         raise UnbraidError(f"{path} cannot be renamed: {error.strerror or error}.") from error
 

@@ -173,17 +173,17 @@ def silence(place: Path, name: str) -> float:
         beaten = (place / name).stat().st_mtime
     except OSError:
         return 0.0
-    return max(0.0, _disk_time(place.parent) - beaten)
+    return max(0.0, _disk_time(place) - beaten)
 
 
-def _disk_time(folder: Path) -> float:
-    own = folder / f".{new_name()}.now"
+def _disk_time(place: Path) -> float:
+    own = place.with_name(f"{place.name}.{new_name()}")  # which goes as what a killed taker leaves
     try:
-        own.touch()
+        own.mkdir()
         try:
             return own.stat().st_mtime
         finally:
-            own.unlink(missing_ok=True)
+            own.rmdir()
     except OSError:
         return time.time()
 

@@ -112,11 +112,11 @@ def train_run(
     disk. Whoever shows no sign of life for *seconds* loses its chunk to another. Chunks that were
     trained before are read, if *reads*, and trained again where they are damaged. With *only* the
     first members of some chunks, tables are left to others. An error with one chunk ends the call;
-    if it is to *keep_going*, once all others are trained, unless the disk is full. Then it also
-    waits for others that hold the folder, which is not for long.
+    if it is to *keep_going*, once all others are trained, unless the disk is full. One of many, by
+    *only* or *keep_going*, waits for others that hold the folder, which is not for long.
     """
     places = places or workers(device)
-    patient = keep_going or not run.is_decided
+    patient = keep_going or only is not None or not run.is_decided
     with only_one(run.path, patience=math.inf if patient else _PATIENCE):
         if not run.is_decided:
             _decide(run, device, places)
