@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from unbraid.core.errors import UnbraidError
 from unbraid.core.files import only_one
 from unbraid.core.lease import Lease, leases_of
 from unbraid.population import failures, train
+from unbraid.population.chunk_queue import lease_place
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.run_status import run_status
 from unbraid.population.train import train_run
@@ -223,3 +226,21 @@ def test_a_damaged_file_that_another_process_sets_aside_first_is_out_of_the_way(
     files.set_aside(path)
     files.set_aside(path)
     assert [one.name for one in tmp_path.iterdir()] == ["members.safetensors.damaged"]
+
+
+@pytest.mark.parametrize("verb", [ub.work, ub.resume])
+def test_who_dies_with_a_chunk_just_trained_leaves_nothing_stalled(
+    tmp_path: Path, verb: Callable[..., object]
+):
+    """Before its lease was given back: nobody will take a chunk that is trained."""
+    run = make_run(tmp_path / "run", seeds=2, steps=10)
+    ub.work(run.path, device="cpu", quiet=True)
+    place = lease_place(run.checkpoint_folder, run.chunks()[0])
+    program = "import os, sys; from pathlib import Path; from unbraid.core.lease import *\n"
+    program += "take(Path(sys.argv[1]), bool, Watch(), own_halves=True); os._exit(9)"
+    subprocess.run([sys.executable, "-c", program, str(place)], check=False)
+    assert place.is_dir()
+    assert ub.status(run.path, watch=True).finished
+    verb(run.path, device="cpu", quiet=True)
+    assert not place.exists()
+    assert run_status(run).finished

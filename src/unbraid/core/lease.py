@@ -264,6 +264,14 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(folder / name, ignore_errors=True)
 
 
+def remove_of_the_dead(folder: Path) -> None:
+    """Remove the leases in *folder* whose holders are known to be dead."""
+    watch = Watch()
+    for name in _names(folder):
+        if name.endswith(SUFFIX) and (lease := take(folder / name, lambda path: False, watch)):
+            lease.give_back()
+
+
 class _Heart:
     """A thread that beats for every lease of this process."""
 

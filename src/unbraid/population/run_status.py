@@ -101,10 +101,11 @@ def _chunks(
         saved = steps.get(chunk_name(chunk), 0)
         place = lease_place(run.checkpoint_folder, chunk)
         seen = watch.look(place) if place.name in names else None
-        if seen is not None:
+        gone = seen is None or seen.is_over
+        if saved >= run.plan.steps or (saved and gone and _is_over(run, chunk)):
+            yield ChunkStatus(chunk, "done", run.plan.steps)  # whoever may hold it still
+        elif seen is not None:
             yield _held(chunk, saved, seen, place)
-        elif saved >= run.plan.steps or (saved and _is_over(run, chunk)):
-            yield ChunkStatus(chunk, "done", run.plan.steps)
         elif (failure := read_failure(run.checkpoint_folder, chunk)) is not None:
             yield ChunkStatus(chunk, "failed", saved, failure.host, why=failure.why)
         else:

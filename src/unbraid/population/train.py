@@ -31,7 +31,7 @@ from unbraid.core.errors import UnbraidError
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
-from unbraid.core.lease import LostLeaseError
+from unbraid.core.lease import LostLeaseError, remove_of_the_dead
 from unbraid.core.lease_holder import SECONDS
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Checkpoints, Curves, Trained, results_of
@@ -262,6 +262,7 @@ class _Training:
         check_still_there(folder)
         with only_one(folder, patience=math.inf):
             run.check_unchanged()
+            remove_of_the_dead(run.checkpoint_folder)  # who had only just trained a chunk
             unread = [one for one in run.chunks() if one[0].id not in self._curves]
             if unread and (members := run.finished_members()) is not None:
                 ended = members["status"] == "diverged"
