@@ -17,12 +17,12 @@ unbraid work "$1" &
 worker=$!
 trap 'kill -USR1 "$worker"' USR1 TERM  # bash itself gets the signal: it is handed on
 
-while true; do
-  wait "$worker"
-  code=$?
-  kill -0 "$worker" 2>/dev/null || break  # else a signal ended the wait, and not the worker
+while kill -0 "$worker" 2>/dev/null; do
+  wait "$worker"  # which a signal ends too
 done
-if [ "$code" = 130 ]; then
-  scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
-fi
+wait "$worker"  # and so only this says how the worker ended
+code=$?
+case "$code" in
+  130 | 138) scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}" ;; # 138: at its start
+esac
 exit "$code"

@@ -59,7 +59,9 @@ def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def call(*words: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["unbraid", *words])
-        before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+        names = (name for name in ("SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name))
+        changed = [getattr(signal, name) for name in names]
+        before = {one: signal.getsignal(one) for one in changed}
         try:
             with pytest.raises(SystemExit) as caught:
                 cli.main()

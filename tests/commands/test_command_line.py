@@ -260,3 +260,21 @@ main()
     assert {"threads were waited for", "exit handlers were called"} <= set(said)
     assert "the interpreter was taken down" not in said
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its processes end at once")
+def test_a_signal_that_is_sent_again_does_not_disturb_the_end():
+    """Clusters do so; what was saved and said stays the end, with its exit code."""
+    program = (
+        "import atexit, os, signal\n"
+        "from unbraid.commands import command_line as cli\n"
+        "def app(prog_name):\n"
+        "    atexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
+        "    os.kill(os.getpid(), signal.SIGUSR1)\n"
+        "cli.app = app\n"
+        "cli.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, "unbraid: stopped.\n")

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unbraid.core import files, lease
+from unbraid.core import files, lease, lease_holder
 from unbraid.core.errors import HeldError
-from unbraid.core.lease import Lease, LostLeaseError, Watch, holder, living, take
+from unbraid.core.lease import Lease, LostLeaseError, take
+from unbraid.core.lease_holder import Watch, holder, living
 
 
 class Clock:
@@ -152,11 +153,11 @@ def test_it_is_over_after_the_promised_time_without_a_sign_of_life(
     seconds: float,
 ):
     """By the clock of who looks, whatever it shows; the holder's promise counts."""
-    clock, dead = Clock(began), lease.is_dead
+    clock, dead = Clock(began), lease_holder.is_dead
     watch, place = Watch(clock), tmp_path_factory.mktemp("lease") / ".chunk.lease"
     one = hold(place, seconds=seconds)
     assert one is not None
-    lease.is_dead = lambda name: False
+    lease_holder.is_dead = lambda name: False
     try:
         silent = 0.0
         watch.look(place)
@@ -172,7 +173,7 @@ def test_it_is_over_after_the_promised_time_without_a_sign_of_life(
             if abs(silent - seconds) > 1e-2 + 1e-6 * abs(began):
                 assert seen.is_over == (silent > seconds)
     finally:
-        lease.is_dead = dead
+        lease_holder.is_dead = dead
         one.give_back()
 
 
@@ -243,12 +244,14 @@ def test_a_dead_process_of_this_machine_is_known_at_once(place: Path):
 
 
 def test_names_of_the_dead():
-    own = lease.new_name()
-    assert not lease.is_dead(own)
+    own = lease_holder.new_name()
+    assert not lease_holder.is_dead(own)
     machine, process, began, word = own.split("-")
-    assert lease.is_dead(f"{machine}-{process}-{int(began) + 1}-{word}"), "a process since then"
-    assert not lease.is_dead(f"0{machine[1:]}x-{process}-1-{word}"), "of another machine"
-    assert not lease.is_dead("anything")
+    assert lease_holder.is_dead(f"{machine}-{process}-{int(began) + 1}-{word}"), (
+        "a process since then"
+    )
+    assert not lease_holder.is_dead(f"0{machine[1:]}x-{process}-1-{word}"), "of another machine"
+    assert not lease_holder.is_dead("anything")
 
 
 def test_a_process_that_nobody_has_waited_for_is_dead():
@@ -256,9 +259,9 @@ def test_a_process_that_nobody_has_waited_for_is_dead():
     if child == 0:
         os._exit(0)
     deadline = time.monotonic() + 10
-    while lease._started(child) != "ended" and time.monotonic() < deadline:
+    while lease_holder._started(child) != "ended" and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert lease.is_dead(f"{lease.machine()}-{child}-1-0")
+    assert lease_holder.is_dead(f"{lease_holder.machine()}-{child}-1-0")
     os.waitpid(child, 0)
 
 
@@ -296,11 +299,11 @@ def test_a_lock_is_refused_while_somebody_on_another_machine_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     """And taken over once that one has shown no sign of life for as long as it promised."""
-    real = lease.machine()
-    monkeypatch.setattr(lease, "machine", lambda: "f" * 16)
+    real = lease_holder.machine()
+    monkeypatch.setattr(lease_holder, "machine", lambda: "f" * 16)
     far = take(tmp_path / ".lock.lease", lambda path: False, Watch(), seconds=0.5)
     assert far is not None
-    monkeypatch.setattr(lease, "machine", lambda: real)
+    monkeypatch.setattr(lease_holder, "machine", lambda: real)
     with pytest.raises(HeldError, match="is being written by another process on"):
         with files.only_one(tmp_path):
             pass
@@ -308,3 +311,24 @@ def test_a_lock_is_refused_while_somebody_on_another_machine_holds_it(
     with files.only_one(tmp_path):
         assert holder(tmp_path / ".lock.lease") not in (None, far.name)
     assert living(tmp_path / ".lock.lease", Watch()) is None
+
+
+def test_what_was_left_of_one_holder_keeps_the_halves_of_no_other_in_place(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A server may keep a file that is removed while somebody has it open."""
+    one = hold(place)
+    assert one is not None
+    earlier = place / f"0-earlier{one.halves.name}"
+    for halves in (earlier, one.halves):
+        halves.mkdir(exist_ok=True)
+        (halves / "half").touch()
+    half = one.halves / "half"
+    monkeypatch.setattr(lease.shutil, "rmtree", lambda path, ignore_errors: None)
+    monkeypatch.setattr(lease, "_names", lambda place: sorted(os.listdir(place)))
+    rival = lease.Lease(place, lease_holder.new_name(), 60.0, lambda path: False, True)
+    assert lease._taken_over(rival, one.name)
+    assert not half.exists(), "its holder would put it in place"
+    monkeypatch.undo()
+    rival.give_back()
+    one.give_back()

@@ -139,3 +139,16 @@ def test_where_all_was_found_done_no_speed_is_told(
     with Progress("scoring", "scores", 1) as progress:
         progress.advance(1, True)
     assert capsys.readouterr().err == "scoring: 1 score found done\n"
+
+
+def test_nothing_is_said_of_the_time_left_before_anything_is_done(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
+    with Progress("slices", "slices", 4) as progress:
+        clock.now += 20
+        progress.advance(0)
+        assert capsys.readouterr().err == "slices: 0 of 4 slices\n"
+        clock.now += 5980
+        progress.advance(1)
+        told = "slices: 1 of 4 slices, 0.0 slices/s, 5.0 h left\n"
+        assert capsys.readouterr().err == told

@@ -103,11 +103,11 @@ def _leftovers_stay() -> None:
 
 
 def _no_chunk_lease() -> None:
-    from unbraid.core import lease
+    from unbraid.core import lease, lease_holder
     from unbraid.population import chunk_queue
 
     def take(place: Path, covers: Any, watch: Any, **options: Any) -> Any:
-        one = lease.Lease(place, lease.new_name(), 60.0, lambda path: False, False, {})
+        one = lease.Lease(place, lease_holder.new_name(), 60.0, lambda path: False, False, {})
         one.check = lambda: None  # pyright: ignore
         return one
 

@@ -84,7 +84,7 @@ def _remove_tables() -> None:
 
 def _killed_in_the_middle() -> None:
     """Who trained the first member is gone, and was writing its results."""
-    from unbraid.core.lease import machine
+    from unbraid.core.lease_holder import machine
 
     process = os.fork()
     if process == 0:

@@ -115,13 +115,13 @@ def _run(request: dict[str, Any]) -> None:
 
 def _believe(request: dict[str, Any]) -> None:
     """Take what is told about machine, process number and clock for true."""
-    from unbraid.core import files, lease
+    from unbraid.core import files, lease_holder
     from unbraid.population.training_step import TrainingStep
 
     if request["machine"]:
         word = request["machine"].encode().hex()[:16].ljust(16, "0")
-        lease.machine = files.machine = lambda: word  # pyright: ignore
-        lease.platform.node = lambda: request["machine"]  # pyright: ignore
+        lease_holder.machine = files.machine = lambda: word  # pyright: ignore
+        lease_holder.platform.node = lambda: request["machine"]  # pyright: ignore
     if request["process"]:
         os.getpid = lambda: request["process"]
     real, ahead = time.time, 3600 * request["hours"]

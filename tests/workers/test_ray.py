@@ -118,8 +118,8 @@ def test_what_goes_wrong_in_a_task_is_told(tmp_path: Path):
     (blocked.path / "codes").write_text("a file where a folder belongs")
     code, said = ended(resume(blocked))
     assert code == 1, said
-    assert "members 0 to 0: " in said
-    assert "members 1 to 1: " in said
+    assert "member 0: " in said
+    assert "member 1: " in said
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,30 @@ def test_an_array_says_for_how_many_it_is(monkeypatch: pytest.MonkeyPatch):
     for told, count in (("8", 8), ("0", 1), ("many", 1), ("", 1)):
         monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", told)
         assert array_tasks() == count
+
+
+@pytest.mark.parametrize(
+    ("worker", "code", "requeued"),
+    [
+        ("trap 'exit 130' USR1; sleep 20 & wait", 130, True),  # gone before the script looks
+        ("trap 'exit 0' USR1; sleep 20 & wait", 0, False),
+        ("exec sleep 20", 138, True),  # signalled before it could see to that
+        ("exit 2", 2, False),
+    ],
+)
+def test_a_job_ends_as_its_worker_did(tmp_path: Path, worker: str, code: int, requeued: bool):
+    if sys.platform == "win32":
+        pytest.skip("needs bash")
+    script = tmp_path / "slurm.sh"
+    # A worker that ends at once has ended when the wait that its signal broke off is over.
+    late = SCRIPT.read_text().replace('wait "$worker"  #', 'wait "$worker"; sleep 0.3 #', 1)
+    script.write_text(late)
+    slurm = StandIn(script, tmp_path, "run")
+    begun = tmp_path / "begun"
+    (tmp_path / "bin" / "unbraid").write_text(f"#!/bin/bash\ntouch {begun}\n{worker}\n")
+    slurm.begin(0)
+    until(begun.exists, "the worker")
+    time.sleep(0.2)
+    slurm.preempt(0, signal.SIGTERM)
+    assert slurm.jobs[0].wait(10) == code
+    assert (tmp_path / "requeued.txt").exists() == requeued

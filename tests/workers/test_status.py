@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ import torch
 
 import unbraid as ub
 from unbraid.commands import status as status_module
-from unbraid.core import lease
+from unbraid.core import lease_holder
 from unbraid.core.errors import UnbraidError
+from unbraid.core.lease import take
+from unbraid.population.chunk_queue import lease_place
 from unbraid.population.run_status import run_status
 from unbraid.population.train import train_run
 from unbraid.population.training_step import TrainingStep
@@ -79,14 +83,14 @@ def test_a_chunk_that_fails_is_told_and_keeps_no_other_from_its_end(
         failing(poisoned, 1)
         with pytest.raises(UnbraidError) as told:
             ub.work(run.path, device="cpu", quiet=True)
-    host = lease.platform.node()
+    host = lease_holder.platform.node()
     assert str(told.value) == (
-        f"members 1 to 1 could not be trained on {host}: ZeroDivisionError: a poisoned objective\n"
+        f"member 1 could not be trained on {host}: ZeroDivisionError: a poisoned objective\n"
         f"All others are. To try again: unbraid work {run.path}"
     )
     found = run_status(run)
     assert [one.state for one in found.chunks] == ["done", "failed", "done", "done"]
-    line = f"  failed: members 1 to 1, step 0 of 10, on {host}: ZeroDivisionError: a poisoned"
+    line = f"  failed: member 1, step 0 of 10, on {host}: ZeroDivisionError: a poisoned"
     assert line in ub.status(run.path).summary()
     ub.work(run.path, device="cpu", quiet=True)
     assert run_status(run).finished
@@ -96,7 +100,7 @@ def test_a_chunk_that_fails_is_told_and_keeps_no_other_from_its_end(
 def test_what_others_fail_at_meanwhile_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from unbraid.population.failures import write_failure
+    from unbraid.population.failures import failure_of, write_failure
 
     run, tried = make_run(tmp_path / "run", seeds=4, steps=10), []
     real = TrainingStep.start
@@ -104,13 +108,14 @@ def test_what_others_fail_at_meanwhile_is_not_tried_again(
     def start(self: TrainingStep) -> Any:
         tried.append(self.members[0].id)
         if len(tried) == 1:
-            write_failure(run.checkpoint_folder, run.chunks()[3], UnbraidError("no room"))
+            failure = failure_of(UnbraidError("no room"))
+            write_failure(run.checkpoint_folder, run.chunks()[3], failure)
             time.sleep(1.1)
         return real(self)
 
     monkeypatch.setattr("unbraid.population.train.workers", lambda device: [device])
     monkeypatch.setattr(TrainingStep, "start", start)
-    with pytest.raises(UnbraidError, match=r"members 3 to 3 could not be trained on .*: no room"):
+    with pytest.raises(UnbraidError, match=r"member 3 could not be trained on .*: no room"):
         train_run(run, CPU, keep_going=True)
     assert tried == [0, 1, 2]
 
@@ -152,3 +157,25 @@ def test_watching_shows_each_look(tmp_path: Path, monkeypatch, capsys):
     assert ub.status(run.path, watch=True).finished
     assert capsys.readouterr().out.count("model-steps") == 1
     assert looks == [5.0]
+
+
+def test_a_look_leaves_nothing_even_where_it_was_killed(tmp_path: Path):
+    """What asks the disk for its time is called like what a killed taker of a lease leaves."""
+    run = make_run(tmp_path / "run", seeds=1, steps=10)
+    place = lease_place(run.checkpoint_folder, run.chunks()[0])
+    run.checkpoint_folder.mkdir()
+    one = take(place, lambda path: False, lease_holder.Watch())
+    assert one is not None
+    assert run_status(run).count("running") == 1
+    assert [path.name for path in run.checkpoint_folder.iterdir()] == [place.name]
+    program = (
+        "import os, sys; from pathlib import Path; from unbraid.core import lease_holder\n"
+        "Path.rmdir = lambda own: os._exit(9)\n"
+        "place = Path(sys.argv[1]); lease_holder.silence(place, lease_holder.holder(place))"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(place)], check=False)
+    assert killed.returncode == 9
+    assert len([*run.checkpoint_folder.iterdir()]) == 2
+    one.give_back()
+    ub.work(run.path, device="cpu", quiet=True)
+    assert not [*run.path.rglob("*lease*")]

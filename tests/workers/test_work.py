@@ -178,8 +178,8 @@ def test_members_that_go_on_elsewhere_are_told(tmp_path: Path):
     said: list[str] = []
     assert train_run(run, torch.device("cpu"), warn=said.append).finished
     assert said == [
-        f"members 0 to 0 were trained to step {step} on NVIDIA A100 and go on here on cpu: the same"
-        " models within the tolerances of docs/limits.md, not to the last bit."
+        f"member 0, trained to step {step} on NVIDIA A100, from here on cpu: the same models within"
+        " the tolerances of docs/limits.md, not to the last bit."
     ]
 
 

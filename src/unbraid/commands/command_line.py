@@ -294,9 +294,7 @@ def _stop(signum: int, frame: Any) -> None:
 
 def main() -> None:
     """Run the command line."""
-    signal.signal(signal.SIGTERM, _stop)
-    if hasattr(signal, "SIGUSR1"):  # which a cluster may send some time before the end
-        signal.signal(signal.SIGUSR1, _stop)
+    _on_word_of_a_cluster(_stop)
     # The terminal is gone; `nohup` has set it aside.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _stop)
@@ -304,9 +302,17 @@ def main() -> None:
         with _errors(set()):
             app(prog_name="unbraid")
     except SystemExit as ended:
+        _on_word_of_a_cluster(signal.SIG_IGN)  # said again, it would end what has ended well
         if _used_a_gpu():
             _leave(ended.code)
         raise
+
+
+def _on_word_of_a_cluster(what: Any) -> None:
+    """Do *what* on SIGTERM, and on SIGUSR1, which may come some time before the end."""
+    for name in ("SIGTERM", "SIGUSR1"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), what)
 
 
 def _used_a_gpu() -> bool:

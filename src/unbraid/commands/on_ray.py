@@ -43,6 +43,7 @@ def ray_kind(device: str) -> str:
 def train_on_ray(run: RunFolder, kind: str, address: str | None, quiet: bool) -> None:
     """Train what is left of *run*, and encode it, on devices of *kind*: cpu or cuda."""
     from unbraid.data.dataset import IN_MEMORY
+    from unbraid.population.failures import members_told
     from unbraid.population.run_folder import RunFolder
     from unbraid.population.run_status import run_status
     from unbraid.population.train import train_run
@@ -72,7 +73,7 @@ def train_on_ray(run: RunFolder, kind: str, address: str | None, quiet: bool) ->
 
         tasks = [
             Task(
-                f"members {chunk[0].id} to {chunk[-1].id}",
+                members_told(chunk),
                 train_chunk,
                 (path, chunk[0].id, kind),
                 gpus=kind == "cuda",

@@ -14,7 +14,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.commands.study import ResultsFolder, ScaleName
 from unbraid.core.folders import check_kind
-from unbraid.core.lease import Watch
+from unbraid.core.lease_holder import Watch
 from unbraid.core.words import count
 
 if TYPE_CHECKING:
@@ -58,11 +58,13 @@ def status(
     Nothing is changed. Stalled is what a worker holds that has shown no sign of life for as long as
     it promised; another worker takes it over.
     """
-    look = _looker(of, scale, results, work)
+    look, shown = _looker(of, scale, results, work), ""
     found = look()
     try:
         while watch and not found.finished:
-            _show(found.text)
+            if found.text != shown:
+                _show(found.text)
+            shown = found.text
             time.sleep(_EVERY_SECONDS)
             found = look()
     except KeyboardInterrupt:

@@ -14,9 +14,9 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.commands.run import Run, open_run, stopped
 from unbraid.core.checks import above_zero
-from unbraid.core.errors import HeldError, StoppedError, invalid
+from unbraid.core.errors import HeldError, StoppedError, UnbraidError, invalid
 from unbraid.core.folders import check_kind
-from unbraid.core.lease import SECONDS
+from unbraid.core.lease_holder import SECONDS, SUFFIX, Watch
 from unbraid.core.progress import Progress
 from unbraid.core.words import count
 
@@ -33,14 +33,18 @@ class Worked:
     def summary(self) -> str:
         """That nothing is left, and what to type next."""
         lines = [f"Nothing is left to train: {folder}" for folder in self.folders]
-        return "\n".join([*lines, f"Next:  unbraid resume {self.folders[0]}"])
+        return "\n".join([*lines, *(f"Next:  unbraid resume {one}" for one in self.folders)])
 
 
 @command
 def work(
     folders: Annotated[
         str | Path | Sequence[str | Path],
-        Option("Runs, searches, recursions or discoveries, one after the other.", kind="LIST"),
+        Option(
+            "Runs, searches, recursions or discoveries, one after the other; first what nobody"
+            " searches.",
+            kind="LIST",
+        ),
     ],
     *,
     lease_seconds: Annotated[
@@ -64,17 +68,43 @@ def work(
     places = tuple(declared.given_path("folders", one) for one in given)
     kinds = [check_kind(place) for place in places]
     choose_devices(declared.device_name(device))  # which is refused before anything is done
-    for place, kind in zip(places, kinds, strict=True):
-        try:
-            if kind == "train":
-                _work_at_run(open_run(place, data=data, device=device), lease_seconds, quiet)
-            else:
-                _work_at_search(place, kind, data, device, quiet)
-        except StoppedError:
-            raise
-        except KeyboardInterrupt:
-            raise stopped(place) from None
+
+    watch = Watch()
+
+    def is_done(place: Path, kind: str) -> bool:
+        if kind == "train":
+            _work_at_run(open_run(place, data=data, device=device), lease_seconds, quiet)
+            return True
+        if kind == "pbt" and _is_searched(place, watch):
+            return False
+        return _work_at_search(place, kind, data, device, quiet)
+
+    _work_at_all(list(zip(places, kinds, strict=True)), is_done)
     return Worked(places)
+
+
+def _work_at_all(left: list[tuple[Path, str]], is_done: Callable[[Path, str], bool]) -> None:
+    """Work at each folder until it *is_done*: at those that others search after all others. What
+    goes wrong with one is told once the others are done.
+    """
+    errors: list[UnbraidError] = []
+    while left:
+        searched_elsewhere = []
+        for place, kind in left:
+            try:
+                if not is_done(place, kind):
+                    searched_elsewhere.append((place, kind))
+            except StoppedError:
+                raise
+            except UnbraidError as error:
+                errors.append(error)
+            except KeyboardInterrupt:
+                raise stopped(place) from None
+        if len(searched_elsewhere) == len(left):
+            time.sleep(_PAUSE)
+        left = searched_elsewhere
+    if errors:
+        raise errors[0] if len(errors) == 1 else UnbraidError("\n".join(map(str, errors)))
 
 
 def _work_at_run(run: Run, seconds: float, quiet: bool) -> None:
@@ -106,7 +136,8 @@ def _check_device(run: Run, say: Callable[[str], None]) -> None:
     planned, here = run.folder.device, device_type(run.device)
     if planned and "cpu" in (planned, here) and planned != here:
         rule = f"must be of the kind that {run.path} is planned for, {planned}"
-        remedy = "Its chunks would take very long here. To do it all the same: unbraid resume"
+        slow = "Its chunks would take very long here. " if here == "cpu" else ""
+        remedy = f"{slow}To do it all the same: unbraid resume"
         raise invalid("device", rule, here, f"{remedy} {run.path}")
     if planned not in ("", here):
         say(
@@ -115,15 +146,21 @@ def _check_device(run: Run, say: Callable[[str], None]) -> None:
         )
 
 
+def _is_searched(place: Path, watch: Watch) -> bool:
+    """Whether somebody who lives trains a search: seen without opening it, and saying how long it
+    will take, each time that this is asked.
+    """
+    seen = watch.look(place / f".lock{SUFFIX}")
+    return seen is not None and not seen.is_over
+
+
 def _work_at_search(
     place: Path, kind: str, data: declared.MovedData, device: str, quiet: bool
-) -> None:
-    """Train a search, or wait until whoever does has finished it, or is gone."""
+) -> bool:
+    """Train a search; False where another process does."""
     opener = importlib.import_module(f"unbraid.commands.{kind}")
-    while True:
-        try:
-            opener.resume_folder(place, data, device, quiet)
-        except HeldError:
-            time.sleep(_PAUSE)
-        else:
-            return
+    try:
+        opener.resume_folder(place, data, device, quiet)
+    except HeldError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from unbraid.core.errors import UnbraidError
 from unbraid.core.files import is_unfinished, remove, sync_folder
-from unbraid.core.lease import SUFFIX
+from unbraid.core.lease_holder import SUFFIX
 from unbraid.core.store import read_json, write_json
 
 NOTE = ".begun.json"

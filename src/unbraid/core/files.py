@@ -25,18 +25,8 @@ import filelock
 
 from unbraid.core.errors import HeldError, UnbraidError
 from unbraid.core.failpoints import failpoint
-from unbraid.core.lease import (
-    SUFFIX,
-    Watch,
-    check_leases_of,
-    held,
-    holder,
-    is_dead,
-    leases_of,
-    living,
-    machine,
-    take,
-)
+from unbraid.core.lease import check_leases_of, held, leases_of, take
+from unbraid.core.lease_holder import SUFFIX, Watch, holder, is_dead, living, machine
 
 _PAUSE = 0.2
 UNFINISHED = ".part"
@@ -164,6 +154,8 @@ def set_aside(path: Path) -> None:
         path.rename(next(place for place in places if not os.path.lexists(place)))
         failpoint("file.aside")
         sync_folder(path.parent)
+    except FileNotFoundError:  # another process was first, or has put a good one there since
+        return
     except OSError as error:
         raise UnbraidError(f"{path} cannot be renamed: {error.strerror or error}.") from error
 

@@ -15,22 +15,17 @@ renamed to that of the new one, which can be done once, by one of several. Then 
 of the old holder goes. A holder that was only asleep finds its name gone; and what it was writing
 can no longer be renamed to its place, because the file to be renamed is gone.
 
-Clocks of several machines are never compared: a holder rewrites its file every few seconds, and who
-waits measures, by its own clock, for how long the file has been the same.
+How it is seen whether a holder lives stands in core/lease_holder.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import functools
-import hashlib
 import json
 import os
 import platform
-import secrets
 import shutil
-import sys
 import threading
 import time
 import weakref
@@ -41,190 +36,27 @@ from typing import Any
 
 from unbraid.core.errors import UnbraidError
 from unbraid.core.failpoints import failpoint
+from unbraid.core.lease_holder import (
+    ENDED,
+    GONE,
+    HALVES,
+    SECONDS,
+    SUFFIX,
+    Watch,
+    holder,
+    is_dead,
+    new_name,
+)
 
-SUFFIX = ".lease"
-SECONDS = 60.0
-"""After so long without a sign of life a lease is anybody's, unless its holder promised less."""
 BEATS = 6
 """How often a holder shows that it lives in the time that it promised."""
-_GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, *((errno.EACCES,) if os.name == "nt" else ()))
-_HALVES = ".halves"
-_LOOK_SECONDS, _TELL_AFTER = 0.2, 3.0
 _PADDED = 512
 """Bytes of a holder's file at least, so that a sign of life is one write of the same size."""
 
 
 class LostLeaseError(UnbraidError):
     """Another process took over what this one held; it writes nothing more there."""
-
-
-@functools.cache
-def machine() -> str:
-    """A word for this machine since it was started, and this container: process numbers mean
-    nothing elsewhere.
-    """
-    parts = [platform.node()]
-    with contextlib.suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
-    with contextlib.suppress(OSError):
-        parts.append(os.readlink("/proc/self/ns/pid"))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def new_name() -> str:
-    """A name for a holder in this process that no other has, here or elsewhere."""
-    process = os.getpid()
-    return f"{machine()}-{process}-{_started(process)}-{secrets.token_hex(6)}"
-
-
-def is_dead(name: str) -> bool:
-    """Whether the holder called *name* ran on this machine and runs no more; where that cannot be
-    known it may run.
-    """
-    where, _, rest = name.partition("-")
-    process, _, rest = rest.partition("-")
-    began = rest.partition("-")[0]
-    if name in _ended:
-        return True
-    if where != machine() or not process.isdigit() or os.name == "nt":
-        return False
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    now = _started(int(process))
-    return now == "ended" or (now != "0" and now != began)
-
-
-def _started(process: int) -> str:
-    """When a process of this machine was started, in its own count; "ended" where nobody has asked
-    yet how it ended, "0" where that cannot be known.
-    """
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "0"
-    return "ended" if fields[0] in "ZX" else fields[19]
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What is seen of a lease that somebody holds."""
-
-    name: str
-    """Of the holder."""
-    about: dict[str, Any]
-    """What it tells of itself; empty where it was just being written."""
-    unchanged: float
-    """Seconds since it was first seen to be as it is."""
-
-    @property
-    def seconds(self) -> float:
-        """After how long without a sign of life it is anybody's."""
-        found = self.about.get("seconds")
-        return float(found) if isinstance(found, (int, float)) and found > 0 else SECONDS
-
-    @property
-    def host(self) -> str:
-        """The holder's machine, as people call it."""
-        return str(self.about.get("host", "another machine"))
-
-    @property
-    def is_over(self) -> bool:
-        """Whether anybody may take it over."""
-        return is_dead(self.name) or self.unchanged > self.seconds
-
-
-class Watch:
-    """What one process has seen of leases, and when, by its own clock."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._seen: dict[Path, tuple[str, bytes, float]] = {}
-
-    def look(self, place: Path) -> Seen | None:
-        """The holder of the lease at *place*; None where it is free."""
-        name = holder(place)
-        if name is None:
-            self._seen.pop(place, None)
-            return None
-        content = _content(place / name)
-        before = self._seen.get(place)
-        if before is None or before[:2] != (name, content):
-            before = self._seen[place] = (name, content, self._clock())
-        return Seen(name, _about(content), self._clock() - before[2])
-
-
-def living(place: Path, watch: Watch) -> Seen | None:
-    """Who holds the lease at *place*, once that is known to live: a process of this machine at
-    once, another by a sign of life; None where nobody does, or once it is known to be gone.
-    """
-    first, began, told = None, time.monotonic(), False
-    while (seen := watch.look(place)) is not None and not seen.is_over:
-        first = first or seen
-        same = seen.name.partition("-")[0] == machine()
-        if same or (seen.name, seen.about) != (first.name, first.about):
-            return seen
-        if not told and time.monotonic() - began > _TELL_AFTER:
-            told = True
-            line = f"{place.parent} was being written on {seen.host}; waiting up to"
-            line += f" {seen.seconds:g} s to see whether it still is."
-            print(line, file=sys.stderr, flush=True)
-        time.sleep(_LOOK_SECONDS)
-    return None
-
-
-def holder(place: Path) -> str | None:
-    """The name of who holds the lease at *place*; None where nobody does."""
-    try:
-        names = os.listdir(place)
-    except OSError as error:
-        if error.errno in _GONE:
-            return None
-        raise
-    return next((name for name in sorted(names) if not name.endswith(_HALVES)), None)
-
-
-def silence(place: Path, name: str) -> float:
-    """About how many seconds ago the holder called *name* showed that it lives, to be shown to
-    people: by the clock of the disk, where something can be written there.
-    """
-    try:
-        beaten = (place / name).stat().st_mtime
-    except OSError:
-        return 0.0
-    return max(0.0, _disk_time(place.parent) - beaten)
-
-
-def _disk_time(folder: Path) -> float:
-    own = folder / f".{new_name()}.now"
-    try:
-        own.touch()
-        try:
-            return own.stat().st_mtime
-        finally:
-            own.unlink(missing_ok=True)
-    except OSError:
-        return time.time()
-
-
-def _content(path: Path) -> bytes:
-    """What a holder's file says now: opening it asks the server, where its state may be old."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _about(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 @dataclass(eq=False)
@@ -251,7 +83,7 @@ class Lease:
     @property
     def halves(self) -> Path:
         """Where its holder writes what it will put in place."""
-        return self.place / f"{self.name}{_HALVES}"
+        return self.place / f"{self.name}{HALVES}"
 
     def content(self) -> bytes:
         """What its file says."""
@@ -268,7 +100,7 @@ class Lease:
         try:
             handle = os.open(self._file, os.O_WRONLY)  # never made: it may have been taken over
         except OSError as error:
-            self.is_lost = self.is_lost or (error.errno in _GONE and not self.is_given_back)
+            self.is_lost = self.is_lost or (error.errno in GONE and not self.is_given_back)
             return
         try:
             content = self.content()
@@ -287,7 +119,7 @@ class Lease:
             try:
                 os.stat(self._file)
             except OSError as error:
-                self.is_lost = error.errno in _GONE
+                self.is_lost = error.errno in GONE
         if self.is_lost:
             raise LostLeaseError(
                 f"{self.place} was taken over by another process, because this one had shown no"
@@ -300,7 +132,7 @@ class Lease:
             return
         self.is_given_back = True
         _held.discard(self)
-        _ended.add(self.name)
+        ENDED.add(self.name)
         shutil.rmtree(self.halves, ignore_errors=True)
         for remove, path in ((os.unlink, self._file), (os.rmdir, self.place)):
             with contextlib.suppress(OSError):
@@ -310,8 +142,6 @@ class Lease:
 
 _held: set[Lease] = set()
 """Those of this process."""
-_ended: set[str] = set()
-"""Names that this process has no more; a folder that was moved may still have them."""
 
 
 def leases_of(path: Path) -> list[Lease]:
@@ -374,7 +204,7 @@ def _taken_free(lease: Lease) -> bool:
         try:
             os.rename(own, place)
         except OSError as error:
-            if error.errno not in (*_TAKEN, *_GONE):
+            if error.errno not in (*_TAKEN, *GONE):
                 raise
             _remove_nobodys(place)
         # Over a network the answer may be lost, and the rename done: what is there decides.
@@ -390,7 +220,7 @@ def _remove_nobodys(place: Path) -> None:
             return
         time.sleep(0.05)
     for left in _names(place):
-        if left.endswith(_HALVES):
+        if left.endswith(HALVES):
             shutil.rmtree(place / left, ignore_errors=True)
 
 
@@ -400,14 +230,14 @@ def _taken_over(lease: Lease, old: str) -> bool:
     try:
         os.rename(place / old, place / name)
     except OSError as error:
-        if error.errno not in _GONE:
+        if error.errno not in GONE:
             raise
         if not (place / name).exists():
             return False  # given back, or a rival was first
     failpoint("lease.renamed")
-    for left in _names(place):
-        if left.endswith(_HALVES):
-            gone = place / f"{name}.gone{_HALVES}"
+    for number, left in enumerate(_names(place)):
+        if left.endswith(HALVES):
+            gone = place / f"{name}.{number}{HALVES}"  # one each: it may not be had empty at once
             with contextlib.suppress(OSError):
                 os.rename(place / left, gone)
             shutil.rmtree(gone, ignore_errors=True)
@@ -432,6 +262,14 @@ def remove_leftovers(folder: Path) -> None:
     for name in _names(folder):
         if (at := name.find(f"{SUFFIX}.")) >= 0 and is_dead(name[at + len(SUFFIX) + 1 :]):
             shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def remove_of_the_dead(folder: Path) -> None:
+    """Remove the leases in *folder* whose holders are known to be dead."""
+    watch = Watch()
+    for name in _names(folder):
+        if name.endswith(SUFFIX) and (lease := take(folder / name, lambda path: False, watch)):
+            lease.give_back()
 
 
 class _Heart:

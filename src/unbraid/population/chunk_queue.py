@@ -21,14 +21,12 @@ from typing import Any
 from unbraid.core import lease as leases
 from unbraid.core.files import file_names, make_folder
 from unbraid.core.folders import check_still_there
-from unbraid.core.lease import Lease, Watch
+from unbraid.core.lease import Lease
+from unbraid.core.lease_holder import SECONDS, SUFFIX, Watch
 from unbraid.population.checkpoint import Curves, chunk_name
-from unbraid.population.member import Member
+from unbraid.population.failures import FAILED, Chunk, Failure, failed_here
 from unbraid.population.run_folder import RunFolder
 
-Chunk = tuple[Member, ...]
-FAILED = ".failed.json"
-"""What a chunk is called that could not be trained (population/failures.py)."""
 _LOOK_SECONDS = 1.0
 """So old may be what was seen of the folder, where nobody else trains."""
 PAUSE_SECONDS = 5.0
@@ -55,7 +53,7 @@ class ChunkQueue:
         *,
         only: frozenset[int] | None = None,
         reads: bool = True,
-        seconds: float = leases.SECONDS,
+        seconds: float = SECONDS,
         found: Callable[[Chunk], None] = lambda chunk: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -76,8 +74,8 @@ class ChunkQueue:
         self._failures: set[str] = set()
         self._looked_at = self._asked_at = -math.inf
         self._known_failures: set[str] | None = None
-        self.failed: dict[int, Chunk] = {}
-        """Chunks that could not be trained, here or elsewhere, since this process began."""
+        self.failed: dict[int, tuple[Chunk, Failure]] = {}
+        """Chunks that could not be trained on this machine since this process began, and why."""
         self.curves: dict[int, Curves] = {}
         """Of chunks that this process has trained, or read and found done, by first member."""
 
@@ -140,11 +138,11 @@ class ChunkQueue:
         with self._turn:
             self._end(taken)
 
-    def fail(self, taken: Taken) -> None:
+    def fail(self, taken: Taken, failure: Failure) -> None:
         """A chunk could not be trained, and is not tried again here."""
         with self._turn:
             self._left.pop(taken.chunk[0].id, None)
-            self.failed[taken.chunk[0].id] = taken.chunk
+            self.failed[taken.chunk[0].id] = taken.chunk, failure
             self._end(taken)
 
     def _end(self, taken: Taken) -> None:
@@ -162,6 +160,7 @@ class ChunkQueue:
         open_ones = [one for one in free if self._place(one).name not in self._leases]
         if len(open_ones) < len(free):
             random.shuffle(open_ones)  # or all would try the same one
+        open_ones.sort(key=self._failed_elsewhere)  # these last
         for chunk in open_ones:
             if (taken := self._lease(chunk, about)) is not None:
                 return taken
@@ -190,7 +189,7 @@ class ChunkQueue:
         make_folder(self._run.checkpoint_folder)
         names = file_names(self._run.checkpoint_folder)
         self._looked_at, self._steps = now, steps_by_chunk(names)
-        self._leases = {name for name in names if name.endswith(leases.SUFFIX)}
+        self._leases = {name for name in names if name.endswith(SUFFIX)}
         failures = {name for name in names if name.endswith(FAILED)}
         if self._known_failures is None:  # what had failed before is tried again
             self._known_failures = failures
@@ -203,11 +202,19 @@ class ChunkQueue:
     def _is_trained(self, chunk: Chunk) -> bool:
         return self._steps.get(chunk_name(chunk), -1) >= self._run.plan.steps
 
+    def _failed_elsewhere(self, chunk: Chunk) -> bool:
+        """Whether another process has failed at *chunk* meanwhile."""
+        return f"{chunk_name(chunk)}{FAILED}" in self._failures
+
     def _has_failed(self, chunk: Chunk) -> bool:
-        """Whether another process has failed at *chunk* meanwhile, as this one would."""
-        if f"{chunk_name(chunk)}{FAILED}" not in self._failures:
+        """Whether one of this machine has, as this one would. What fails on another is tried here:
+        a machine that is broken fails at everything, and would end the run for all.
+        """
+        if not self._failed_elsewhere(chunk):
             return False
-        self.failed[chunk[0].id] = self._left.pop(chunk[0].id)
+        if (failure := failed_here(self._run.checkpoint_folder, chunk)) is None:
+            return False
+        self.failed[chunk[0].id] = self._left.pop(chunk[0].id), failure
         return True
 
     def _is_done(self, chunk: Chunk) -> bool:
@@ -252,7 +259,7 @@ class ChunkQueue:
 
 def lease_place(folder: Path, chunk: Chunk) -> Path:
     """Where the lease of *chunk* lies in the *folder* of checkpoints."""
-    return folder / f".{chunk_name(chunk)}{leases.SUFFIX}"
+    return folder / f".{chunk_name(chunk)}{SUFFIX}"
 
 
 def steps_by_chunk(names: Iterable[str]) -> dict[str, int]:

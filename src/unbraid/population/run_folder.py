@@ -24,8 +24,8 @@ from unbraid.core.files import (
     remove_unfinished,
 )
 from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
-from unbraid.core.lease import SUFFIX
 from unbraid.core.lease import remove_leftovers as remove_leases_in
+from unbraid.core.lease_holder import SUFFIX
 from unbraid.core.records import from_record, in_range, read_object
 from unbraid.core.store import read_table, write_json, write_table
 from unbraid.data import load

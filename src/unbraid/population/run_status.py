@@ -12,11 +12,11 @@ from typing import Literal
 
 from unbraid.core.errors import DamagedFileError, UnbraidError
 from unbraid.core.files import file_names
-from unbraid.core.lease import Seen, Watch, silence
+from unbraid.core.lease_holder import Seen, Watch, silence
 from unbraid.core.store import read_about
 from unbraid.population.checkpoint import chunk_name
-from unbraid.population.chunk_queue import Chunk, lease_place, steps_by_chunk
-from unbraid.population.failures import read_failure
+from unbraid.population.chunk_queue import lease_place, steps_by_chunk
+from unbraid.population.failures import Chunk, members_told, read_failure
 from unbraid.population.run_folder import RunFolder
 
 State = Literal["done", "running", "stalled", "failed", "begun", "left"]
@@ -42,7 +42,7 @@ class ChunkStatus:
     @property
     def name(self) -> str:
         """Its members, as messages call them."""
-        return f"members {self.chunk[0].id} to {self.chunk[-1].id}"
+        return members_told(self.chunk)
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,11 @@ def _chunks(
         saved = steps.get(chunk_name(chunk), 0)
         place = lease_place(run.checkpoint_folder, chunk)
         seen = watch.look(place) if place.name in names else None
-        if seen is not None:
+        gone = seen is None or seen.is_over
+        if saved >= run.plan.steps or (saved and gone and _is_over(run, chunk)):
+            yield ChunkStatus(chunk, "done", run.plan.steps)  # whoever may hold it still
+        elif seen is not None:
             yield _held(chunk, saved, seen, place)
-        elif saved >= run.plan.steps or (saved and _is_over(run, chunk)):
-            yield ChunkStatus(chunk, "done", run.plan.steps)
         elif (failure := read_failure(run.checkpoint_folder, chunk)) is not None:
             yield ChunkStatus(chunk, "failed", saved, failure.host, why=failure.why)
         else:

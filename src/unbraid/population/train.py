@@ -31,7 +31,8 @@ from unbraid.core.errors import UnbraidError
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
-from unbraid.core.lease import SECONDS, LostLeaseError
+from unbraid.core.lease import LostLeaseError, remove_of_the_dead
+from unbraid.core.lease_holder import SECONDS
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Checkpoints, Curves, Trained, results_of
 from unbraid.population.chunk_queue import Chunk, ChunkQueue, Taken
@@ -46,7 +47,15 @@ from unbraid.population.devices import (
     workers,
 )
 from unbraid.population.draws import rule_on
-from unbraid.population.failures import forget_failure, read_failure, write_failure
+from unbraid.population.failures import (
+    Failure,
+    failure_of,
+    forget_failure,
+    is_of_the_disk,
+    members_told,
+    told_failures,
+    write_failure,
+)
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
@@ -103,10 +112,12 @@ def train_run(
     disk. Whoever shows no sign of life for *seconds* loses its chunk to another. Chunks that were
     trained before are read, if *reads*, and trained again where they are damaged. With *only* the
     first members of some chunks, tables are left to others. An error with one chunk ends the call;
-    if it is to *keep_going*, once all others are trained.
+    if it is to *keep_going*, once all others are trained, unless the disk is full. One of many, by
+    *only* or *keep_going*, waits for others that hold the folder, which is not for long.
     """
     places = places or workers(device)
-    with only_one(run.path, patience=_PATIENCE if run.is_decided else math.inf):
+    patient = keep_going or only is not None or not run.is_decided
+    with only_one(run.path, patience=math.inf if patient else _PATIENCE):
         if not run.is_decided:
             _decide(run, device, places)
         run.check_unchanged()
@@ -229,18 +240,16 @@ class _Training:
         _wait({self._pool.submit(self._work, queue) for _ in self._places}, self.stop)
         self.disk.submit(lambda: None).result()  # all is written that was to be
         self._curves |= queue.curves
-        if queue.failed and not self.stop.is_set():
-            raise UnbraidError(self._failures(list(queue.failed.values())))
+        failed = [one for _, one in sorted(queue.failed.items()) if not self._is_whole(one[0])]
+        if failed and not self.stop.is_set():
+            others = "All others are. " if len(failed) < len(self.run.chunks()) else ""
+            remedy = f"{others}To try again: unbraid work {self.run.path}"
+            raise UnbraidError("\n".join([*told_failures(failed), remedy]))
 
-    def _failures(self, chunks: list[Chunk]) -> str:
-        """What to say of *chunks* that could not be trained."""
-        lines = []
-        for chunk in chunks:
-            if (failure := read_failure(self.run.checkpoint_folder, chunk)) is not None:
-                members = f"members {chunk[0].id} to {chunk[-1].id}"
-                lines.append(f"{members} could not be trained on {failure.host}: {failure.why}")
-        lines.append(f"All others are. To try again: unbraid work {self.run.path}")
-        return "\n".join(lines)
+    def _is_whole(self, chunk: Chunk) -> bool:
+        """Whether *chunk* is trained, which failed here: another machine may have done so."""
+        found = self.run.checkpoints(chunk).sole(self.run.width(chunk))
+        return found is not None and self.run.is_over(found)
 
     def _found(self, chunk: Chunk) -> None:
         """Another process has trained *chunk*."""
@@ -253,6 +262,7 @@ class _Training:
         check_still_there(folder)
         with only_one(folder, patience=math.inf):
             run.check_unchanged()
+            remove_of_the_dead(run.checkpoint_folder)  # who had only just trained a chunk
             unread = [one for one in run.chunks() if one[0].id not in self._curves]
             if unread and (members := run.finished_members()) is not None:
                 ended = members["status"] == "diverged"
@@ -328,19 +338,30 @@ class _Training:
             except LostLeaseError as error:
                 check_still_there(self.run.path)
                 self.warn(f"{error} Its members are trained on there.")
-                queue.back(taken)
+                self._give_back(taken, queue)
             except Exception as error:
-                with suppress(UnbraidError):
-                    check_still_there(self.run.path)
-                    write_failure(self.run.checkpoint_folder, taken.chunk, error)
-                if self._keep_going:
-                    queue.fail(taken)
-                    continue
-                self.disk.submit(queue.back, taken)
+                if not is_of_the_disk(error):
+                    failure = self._failure(taken.chunk, error)
+                    if self._keep_going:
+                        self.disk.submit(queue.fail, taken, failure)
+                        continue
+                self._give_back(taken, queue)
                 raise
             except BaseException:
-                self.disk.submit(queue.back, taken)
+                self._give_back(taken, queue)
                 raise
+
+    def _give_back(self, taken: Taken, queue: ChunkQueue) -> None:
+        """Let go of a chunk after what waits to be written, which only its holder may write."""
+        self.disk.submit(queue.back, taken)
+
+    def _failure(self, chunk: Chunk, error: Exception) -> Failure:
+        """What went wrong with *chunk*, which is kept where that can be."""
+        failure = failure_of(error)
+        with suppress(UnbraidError):
+            check_still_there(self.run.path)
+            write_failure(self.run.checkpoint_folder, chunk, failure)
+        return failure
 
     def _read_trained(self, chunk: Chunk, queue: ChunkQueue) -> None:
         """Take results that are whole as they are; anything else is for who holds the chunk."""
@@ -385,9 +406,9 @@ class _Training:
         before, here = checkpoints.made_on, device_type(self._worker.device)
         if state is not None and before not in (None, here):
             self.warn(
-                f"members {chunk[0].id} to {chunk[-1].id} were trained to step {state.step:,} on"
-                f" {before} and go on here on {here}: the same models within the tolerances of"
-                " docs/limits.md, not to the last bit."
+                f"{members_told(chunk)}, trained to step {state.step:,} on {before}, from here on"
+                f" {here}: the same models within the tolerances of docs/limits.md, not to the last"
+                " bit."
             )
 
     def _ended(self, taken: Taken, queue: ChunkQueue, save: BackgroundSave, curves: Curves) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.folders import kind_of, record_path
-from unbraid.core.lease import SUFFIX, Watch, silence
+from unbraid.core.lease_holder import SUFFIX, Watch, silence
 from unbraid.search.pbt.search import SearchRun
 
 State = Literal["done", "running", "stalled", "begun", "left"]
