@@ -292,7 +292,9 @@ def test_a_plan_alone_is_made_and_trained_by_others(tmp_path: Path, unbraid):
     assert run.history.empty
     assert not run.failure
     assert unbraid("status", out).code == 0
-    assert unbraid("work", out, "--device", "cpu").code == 0
+    answer = unbraid("work", out, "--device", "cpu")
+    assert answer.code == 0
+    assert f"Nobody has trained {out} yet: it is planned for CPUs from now on." in answer.err
     assert open_run(out).members["status"].tolist() == ["trained"]
 
 

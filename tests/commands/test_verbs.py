@@ -14,7 +14,7 @@ import typer
 
 import unbraid as ub
 from unbraid.commands.command_line import GROUPS, VERBS, app, describe
-from unbraid.commands.options import verb_of
+from unbraid.commands.verb import verb_of
 from unbraid.core.errors import InputError, flag
 from unbraid.core.folders import PAGES, RECORDS
 from unbraid.report.page import page_place
@@ -22,7 +22,7 @@ from unbraid.report.page import page_place
 HOME = Path(__file__).resolve().parents[2]
 DOCS = HOME / "docs" / "commands.md"
 COMMANDS = HOME / "src" / "unbraid" / "commands"
-NOT_VERBS = {"__init__", "command_line", "names", "on_ray", "options", "run"}
+NOT_VERBS = {"__init__", "command_line", "names", "on_ray", "options", "run", "verb"}
 COMMAND = typer.main.get_command(app)
 
 

@@ -27,7 +27,7 @@ from tests.fuzz import containers, grammar
 from tests.fuzz.targets import LONGEST_MESSAGE, FindingError, Target
 
 from unbraid.commands import command_line
-from unbraid.commands.options import Verb
+from unbraid.commands.verb import Verb
 
 Random = random.Random
 SPRITES = "sprites:image_size=16,x=4,y=4,scale=1"

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.commands.options import verb_of
+from unbraid.commands.verb import verb_of
 from unbraid.core.errors import InputError
 from unbraid.core.random import Stream
 from unbraid.data import DATA

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tools.docs.tables import cell, table
 from tools.docs.templates import render
 from unbraid.commands.command_line import describe
-from unbraid.commands.options import Parameter, Verb
+from unbraid.commands.verb import Parameter, Verb
 
 
 def overview() -> str:

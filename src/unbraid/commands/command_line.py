@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from unbraid.commands.options import Parameter, Verb, verb_of
+from unbraid.commands.verb import Parameter, Verb, verb_of
 from unbraid.core.errors import InputError, Shown, StoppedError, UnbraidError, flag, invalid
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems
 from unbraid.core.spelling import as_numbers

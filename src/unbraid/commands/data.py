@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import Shown, invalid
 
 

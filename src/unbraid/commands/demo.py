@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import command
 from unbraid.commands.run import Run
 from unbraid.commands.train import train
+from unbraid.commands.verb import command
 from unbraid.core.errors import Problems
 from unbraid.core.folders import next_folder
 

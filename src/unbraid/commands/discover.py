@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command, split_source
+from unbraid.commands.options import split_source
 from unbraid.commands.pbt import train_search
 from unbraid.commands.run import Run, stopped
+from unbraid.commands.verb import Option, command
 from unbraid.core.begun import before_record, remove_leftovers
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.failpoints import failpoint

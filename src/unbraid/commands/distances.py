@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.core.folders import check_writable
 from unbraid.core.progress import Progress

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
 from unbraid.core.folders import given_path, kind_of, meant

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import InputError, unknown
 from unbraid.core.registry import Registry, summary
 

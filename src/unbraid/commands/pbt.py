@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command, split_source
+from unbraid.commands.options import split_source
 from unbraid.commands.run import Run, stopped
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import invalid
 from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.begun import before_record
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems, Shown, UnbraidError, unknown

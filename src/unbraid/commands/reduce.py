@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command, split_source
+from unbraid.commands.options import split_source
+from unbraid.commands.verb import Option, command
 from unbraid.core.checks import whole
 from unbraid.core.errors import Problems, Shown
 from unbraid.core.folders import PAGES, next_folder

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
 from unbraid.commands.run import open_run
+from unbraid.commands.verb import Option, command
 
 
 @command

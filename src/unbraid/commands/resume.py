@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
 from unbraid.commands.run import stopped
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import invalid
 from unbraid.core.folders import check_kind
 

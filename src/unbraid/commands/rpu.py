@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
 from unbraid.commands.pbt import (
     PbtResult,
     present,
@@ -21,6 +20,7 @@ from unbraid.commands.pbt import (
     train_search,
 )
 from unbraid.commands.run import stopped
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import StoppedError
 from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress

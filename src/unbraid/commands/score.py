@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
 from unbraid.commands.run import open_run
+from unbraid.commands.verb import Option, command
 from unbraid.core.errors import InputError, Shown, invalid
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
 from unbraid.commands.study import ResultsFolder, ScaleName
-from unbraid.core.folders import check_kind
+from unbraid.commands.verb import Option, command
+from unbraid.core.folders import check_kind, given_path
 from unbraid.core.lease_holder import Watch
 from unbraid.core.words import count
 
@@ -80,7 +79,7 @@ def _looker(
 
     if str(of) in STUDIES and not Path(of).exists():
         return lambda: _study(str(of), scale, results, work)
-    folder, seen = declared.given_path("of", of), Watch()
+    folder, seen = given_path("of", of), Watch()
     if check_kind(folder) == "train":
         return lambda: _run(folder, seen)
     return lambda: _searches(folder, seen)

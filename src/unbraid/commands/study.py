@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.on_ray import check_on, ray_kind, study_on_ray
-from unbraid.commands.options import Option, command
+from unbraid.commands.verb import Option, command
 from unbraid.core.checks import above_zero, read_whole
 from unbraid.core.errors import InputError, Problem, StoppedError, invalid
 from unbraid.core.spelling import split_list

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.on_ray import check_on, ray_kind
-from unbraid.commands.options import Option, command, split_source
+from unbraid.commands.options import split_source
 from unbraid.commands.run import Run, open_run
+from unbraid.commands.verb import Option, command
 from unbraid.core.checks import read_whole_number
 from unbraid.core.errors import Problems, invalid
 from unbraid.core.folders import next_folder

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import Option, command
 from unbraid.commands.run import Run, open_run, stopped
+from unbraid.commands.verb import Option, command
 from unbraid.core.checks import above_zero
 from unbraid.core.errors import HeldError, StoppedError, UnbraidError, invalid
-from unbraid.core.folders import check_kind
+from unbraid.core.folders import check_kind, given_path
 from unbraid.core.lease_holder import SECONDS, SUFFIX, Watch
 from unbraid.core.progress import Progress
 from unbraid.core.words import count
@@ -65,7 +65,7 @@ def work(
 
     above_zero("lease_seconds", lease_seconds)
     given = [folders] if isinstance(folders, (str, Path)) else list(folders)
-    places = tuple(declared.given_path("folders", one) for one in given)
+    places = tuple(given_path("folders", one) for one in given)
     kinds = [check_kind(place) for place in places]
     choose_devices(declared.device_name(device))  # which is refused before anything is done
 
@@ -139,6 +139,11 @@ def _check_device(run: Run, say: Callable[[str], None]) -> None:
         slow = "Its chunks would take very long here. " if here == "cpu" else ""
         remedy = f"{slow}To do it all the same: unbraid resume"
         raise invalid("device", rule, here, f"{remedy} {run.path}")
+    if not run.folder.is_decided and here == "cpu":
+        say(
+            f"Nobody has trained {run.path} yet: it is planned for CPUs from now on. If GPUs are to"
+            " train it, stop, and make the plan again."
+        )
     if planned not in ("", here):
         say(
             f"{run.path} was planned for {planned} and trains here on {here}: models agree within"
