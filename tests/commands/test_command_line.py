@@ -260,3 +260,20 @@ main()
     assert {"threads were waited for", "exit handlers were called"} <= set(said)
     assert "the interpreter was taken down" not in said
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "before", ["sys.stdout = sys.stderr = None", "threading._shutdown = interrupted"]
+)
+def test_a_closed_output_or_a_second_ctrl_c_turns_no_good_end_into_an_error(before: str):
+    """On a GPU, where the process ends by itself; the shell's `>&-` leaves no stream at all."""
+    program = f"""
+import sys, threading
+from unbraid.commands import command_line
+def interrupted():
+    raise KeyboardInterrupt
+{before}
+command_line._leave(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
