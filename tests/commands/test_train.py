@@ -168,6 +168,7 @@ def test_priors_schedules_and_conventions_from_the_shell(unbraid, tmp_path: Path
         ((DATA, "vae", "--learning-rate", "cosine(0, 0, 9)"), "--learning-rate ", "got cosine(0, "),
         ((DATA, "vae", "--seeds", "2,2"), "--seeds ", "got [2, 2]."),
         ((DATA, "vae", "--steps", "soon"), "--steps ", "got 'soon'."),
+        ((DATA, "vae", "--latents", "5,9"), "--latents ", "got '5,9'. Train a run for each."),
         ((DATA, "vae", "--network", "cnn"), "network 'cnn'", "Known: conv_"),
         ((DATA, "vae", "--prior", "sparse:gama=1"), "sparse option 'gama'", "mean 'gamma'?"),
         ((DATA, "vae", "--prior", ","), "--prior ", "got []."),
@@ -289,7 +290,8 @@ def test_a_plan_alone_is_made_and_trained_by_others(tmp_path: Path, unbraid):
     assert (answer.code, answer.out) == (0, f"Planned: {out}\nNext:  unbraid work {out}\n")
     run = open_run(out, device="cpu")
     assert run.members[["status", "steps"]].values.tolist() == [["unfinished", 0]]
-    assert run.history.empty and not run.failure
+    assert run.history.empty
+    assert not run.failure
     assert unbraid("status", out).code == 0
     assert unbraid("work", out, "--device", "cpu").code == 0
     assert open_run(out).members["status"].tolist() == ["trained"]
@@ -363,7 +365,7 @@ def test_bad_metrics_are_refused_before_training(unbraid, tmp_path: Path, refuse
 
 
 def test_chunks_are_scored_while_others_train_where_that_pays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
     done: list[tuple[int, ...]] = []
     real_done = ScoringWhileTraining.chunk_done
@@ -374,7 +376,10 @@ def test_chunks_are_scored_while_others_train_where_that_pays(
 
     monkeypatch.setattr(ScoringWhileTraining, "pays", staticmethod(lambda device: True))
     monkeypatch.setattr(ScoringWhileTraining, "chunk_done", chunk_done)
-    run = small_train(tmp_path / "run", seeds=2, score="mig")
+    run = small_train(tmp_path / "run", seeds=2, score="mig", quiet=False)
+    lines = capsys.readouterr().err.splitlines()
+    (at,) = (place for place, line in enumerate(lines) if line.startswith("training: "))
+    assert lines[at + 1] == "scoring: the models trained last", "a pause is not without a word"
     assert sorted(done) == [(0,), (1,)]
     assert set(stored_scores(run.folder)["member"]) == {0, 1}
     monkeypatch.setattr(train_module, "train_run", lambda *given: Outcome(False, ()))

@@ -114,6 +114,8 @@ class Run:
             scoring = ScoringWhileTraining(self.folder, names, self.device, "cheap")
             try:
                 self._train(quiet, scoring.chunk_done)
+                if not quiet:
+                    print("scoring: the models trained last", file=sys.stderr, flush=True)
                 scoring.finish()
             except BaseException as error:
                 scoring.stop()

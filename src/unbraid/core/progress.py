@@ -9,7 +9,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from unbraid.core.words import count
+from unbraid.core.words import count, spoken
 
 _LINE_EVERY_SECONDS = 15.0
 
@@ -104,7 +104,8 @@ class Progress:
         elif not self.quiet and now - self._shown > _LINE_EVERY_SECONDS:
             self._shown = now
             done = f"{self._done:,} of {self._total:,} {self.unit}"
-            self._print(f"{self.what}: {done}, {self._speed()}, {self._left(now):.0f} s left")
+            left = spoken(self._left(now))
+            self._print(f"{self.what}: {done}, {self._speed()}, {left} left")
 
     def _left(self, now: float) -> float:
         """Seconds until all is done at the speed so far, or until it has to be over."""
