@@ -382,10 +382,21 @@ def test_chunks_are_scored_while_others_train_where_that_pays(
     assert lines[at + 1] == "scoring: the models trained last", "a pause is not without a word"
     assert sorted(done) == [(0,), (1,)]
     assert set(stored_scores(run.folder)["member"]) == {0, 1}
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_who_stops_a_training_to_be_scored_is_told_both_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
+):
+    monkeypatch.setattr(ScoringWhileTraining, "pays", staticmethod(lambda device: beside))
     monkeypatch.setattr(train_module, "train_run", lambda *given: Outcome(False, ()))
-    with pytest.raises(StoppedError, match="unbraid resume"):
-        small_train(tmp_path / "stopped", seeds=2, score="mig")
-    assert not (tmp_path / "stopped" / "scores.parquet").exists()
+    out = tmp_path / "stopped"
+    with pytest.raises(StoppedError) as told:
+        small_train(out, seeds=2, score=["mig", "sap"])
+    assert str(told.value).endswith(
+        f" Go on with: unbraid resume {out}, then score: unbraid score {out} --metrics mig,sap"
+    )
+    assert not (out / "scores.parquet").exists()
 
 
 def test_several_representations_are_in_the_index(opened: Run):
