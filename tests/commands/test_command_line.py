@@ -268,12 +268,14 @@ main()
 def test_a_closed_output_or_a_second_ctrl_c_turns_no_good_end_into_an_error(before: str):
     """On a GPU, where the process ends by itself; the shell's `>&-` leaves no stream at all."""
     program = f"""
-import sys, threading
+import atexit, os, sys, threading
 from unbraid.commands import command_line
 def interrupted():
     raise KeyboardInterrupt
+atexit.register(os.write, 1, b"exit handlers were called")
 {before}
 command_line._leave(0)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "exit handlers were called"
