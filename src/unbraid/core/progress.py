@@ -103,9 +103,10 @@ class Progress:
                 self._bar.update(self._task, completed=self._done, speed=self._speed(), left=left)
         elif not self.quiet and now - self._shown > _LINE_EVERY_SECONDS:
             self._shown = now
-            done = f"{self._done:,} of {self._total:,} {self.unit}"
-            left = spoken(self._left(now))
-            self._print(f"{self.what}: {done}, {self._speed()}, {left} left")
+            line = f"{self.what}: {self._done:,} of {self._total:,} {self.unit}"
+            if self._done > self._known:
+                line += f", {self._speed()}, {spoken(self._left(now))} left"
+            self._print(line)
 
     def _left(self, now: float) -> float:
         """Seconds until all is done at the speed so far, or until it has to be over."""
