@@ -244,6 +244,8 @@ def main() -> None:
         for name in given.only:
             row = {"name": name, "cold": False, "images": EPOCH_IMAGES}
             row |= ROWS[name] if name in ROWS else SEARCHES[name]
+            if given.quick:  # no numbers to be taken for those of the whole row
+                row["what"] = f"quick: {row['what']}"
             if given.quick and name in ROWS:
                 row |= {"seeds": 1, "steps": 2, "objectives": row["objectives"][:2]}
             elif given.quick:

@@ -238,6 +238,25 @@ def test_a_closed_terminal_stops_it_as_ctrl_c_does_but_not_under_nohup(
     assert (answer.code, answer.err) == expected
 
 
+@pytest.mark.parametrize(
+    "before", ["sys.stdout = sys.stderr = None", "threading._shutdown = interrupted"]
+)
+def test_a_closed_output_or_a_second_ctrl_c_turns_no_good_end_into_an_error(before: str):
+    """On a GPU, where the process ends by itself; the shell's `>&-` leaves no stream at all."""
+    program = f"""
+import atexit, os, sys, threading
+from unbraid.commands import command_line
+def interrupted():
+    raise KeyboardInterrupt
+atexit.register(os.write, 1, b"exit handlers were called")
+{before}
+command_line._leave(0)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "exit handlers were called"
+
+
 @pytest.mark.parametrize(("words", "code"), [(["list"], 0), (["train", "nothing"], 2)])
 def test_a_process_that_used_a_gpu_ends_when_all_is_said(words: list[str], code: int):
     """Nothing runs after the exit handlers: a thread that would abort the process is left alone."""

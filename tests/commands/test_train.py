@@ -168,6 +168,7 @@ def test_priors_schedules_and_conventions_from_the_shell(unbraid, tmp_path: Path
         ((DATA, "vae", "--learning-rate", "cosine(0, 0, 9)"), "--learning-rate ", "got cosine(0, "),
         ((DATA, "vae", "--seeds", "2,2"), "--seeds ", "got [2, 2]."),
         ((DATA, "vae", "--steps", "soon"), "--steps ", "got 'soon'."),
+        ((DATA, "vae", "--latents", "5,9"), "--latents ", "got '5,9'. Train a run for each."),
         ((DATA, "vae", "--network", "cnn"), "network 'cnn'", "Known: conv_"),
         ((DATA, "vae", "--prior", "sparse:gama=1"), "sparse option 'gama'", "mean 'gamma'?"),
         ((DATA, "vae", "--prior", ","), "--prior ", "got []."),
@@ -366,7 +367,7 @@ def test_bad_metrics_are_refused_before_training(unbraid, tmp_path: Path, refuse
 
 
 def test_chunks_are_scored_while_others_train_where_that_pays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
     done: list[tuple[int, ...]] = []
     real_done = ScoringWhileTraining.chunk_done
@@ -377,13 +378,27 @@ def test_chunks_are_scored_while_others_train_where_that_pays(
 
     monkeypatch.setattr(ScoringWhileTraining, "pays", staticmethod(lambda device: True))
     monkeypatch.setattr(ScoringWhileTraining, "chunk_done", chunk_done)
-    run = small_train(tmp_path / "run", seeds=2, score="mig")
+    run = small_train(tmp_path / "run", seeds=2, score="mig", quiet=False)
+    lines = capsys.readouterr().err.splitlines()
+    (at,) = (place for place, line in enumerate(lines) if line.startswith("training: "))
+    assert lines[at + 1] == "scoring: the models trained last", "a pause is not without a word"
     assert sorted(done) == [(0,), (1,)]
     assert set(stored_scores(run.folder)["member"]) == {0, 1}
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_who_stops_a_training_to_be_scored_is_told_both_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
+):
+    monkeypatch.setattr(ScoringWhileTraining, "pays", staticmethod(lambda device: beside))
     monkeypatch.setattr(train_module, "train_run", lambda *given: Outcome(False, ()))
-    with pytest.raises(StoppedError, match="unbraid resume"):
-        small_train(tmp_path / "stopped", seeds=2, score="mig")
-    assert not (tmp_path / "stopped" / "scores.parquet").exists()
+    out = tmp_path / "stopped"
+    with pytest.raises(StoppedError) as told:
+        small_train(out, seeds=2, score=["mig", "sap"])
+    assert str(told.value).endswith(
+        f" Go on with: unbraid resume {out}, then score: unbraid score {out} --metrics mig,sap"
+    )
+    assert not (out / "scores.parquet").exists()
 
 
 def test_several_representations_are_in_the_index(opened: Run):

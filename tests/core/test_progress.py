@@ -54,6 +54,14 @@ def test_lines_where_there_is_no_terminal(clock: Clock, capsys: pytest.CaptureFi
     ]
 
 
+def test_hours_that_are_left_are_told_as_such(clock: Clock, capsys: pytest.CaptureFixture[str]):
+    with Progress("training", "model-steps", 300_000_000) as progress:
+        for minutes, left in ((1, "4.1 h"), (223, "24 min")):
+            clock.now += 60 * minutes
+            progress.advance(20_161 * 60 * minutes)
+            assert capsys.readouterr().err.endswith(f", 20,161 model-steps/s, {left} left\n")
+
+
 def test_what_has_to_be_over_is_not_said_to_last_longer(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ):

@@ -217,7 +217,8 @@ def test_some_gpus_are_named_by_their_numbers(monkeypatch: pytest.MonkeyPatch, r
     assert devices.choose_devices("cuda:2") == (third, None)
     assert devices.choose_devices("cpu") == (torch.device("cpu"), None)
     rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"
-    for name in ("cuda:0,0", "cpu,1", "cuda,1", "cuda:1,2,1"):
+    assert devices.choose_devices("cuda:02") == (third, None), "torch knows no such spelling"
+    for name in ("cuda:0,0", "cuda:0,00", "cpu,1", "cuda,1", "cuda:1,2,1"):
         assert refused(devices.choose_devices, name) == [("device", rule, name)]
     for name in ("cuda:0,4", "cuda:0,x", "cuda:0,"):
         with pytest.raises(InputError, match=r"^device must"):

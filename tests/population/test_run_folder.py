@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,13 +102,50 @@ def test_a_full_disk_is_noticed_before_anything_is_written(
 def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: str):
     from unbraid.codes.codes import CodeStore
 
-    run = new_run(tmp_path / "run", objective, steps=2, log_every=1)
-    train_run(run, CPU)
-    CodeStore(run).encode(CPU)
-    used = sum(len(content) for content in contents(run.path).values())
-    assert (
-        used < bytes_needed(run.plan, run.dataset) < 1.5 * used + 11_000_000
-    )  # ten of them for the report
+    needed, used = [], []
+    for keep in (True, False):
+        how = {"steps": 2, "log_every": 1, "keep_optimiser": keep}
+        run = new_run(tmp_path / str(keep), objective, **how)
+        train_run(run, CPU)
+        CodeStore(run).encode(CPU)
+        used.append(sum(len(content) for content in contents(run.path).values()))
+        needed.append(bytes_needed(run.plan, run.dataset, keep_optimiser=keep))
+    assert used[0] < needed[0] < 1.5 * used[0] + 11_000_000  # ten of them for the report
+    assert used[1] < needed[1]
+
+
+def test_room_is_asked_for_what_stays_and_for_those_that_train(
+    small_plan, monkeypatch: pytest.MonkeyPatch
+):
+    """Discriminators and running means are gone when a run is trained that need not be kept."""
+    monkeypatch.setattr(new_folder, "cores", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    needed = [
+        bytes_needed(*small_plan("factor_vae", seeds=seeds), keep_optimiser=keep)
+        for keep, seeds in ((True, 60), (False, 2), (False, 60))
+    ]
+    (plan, dataset), states = small_plan("factor_vae"), 12 * 5_000_000
+    weights = 4 * plan.layout(plan.members[0], dataset).size
+    assert needed[0] > 60 * 2 * states, "two states of each stay"
+    assert 2 * 3 * states < needed[1] < 2 * 3.1 * states + 11_000_000, "of the two that train"
+    one = (needed[2] - needed[1]) / 58
+    assert weights < one < 2 * weights + 100_000, "of each further one its weights stay, and codes"
+
+
+def test_room_for_as_many_processes_and_gpus_as_train_together(
+    small_plan, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(new_folder, "cores", lambda: 2)
+    plan, dataset = small_plan("factor_vae", seeds=40)
+
+    def training(chunk_size: int, gpus: int, processes: int) -> int:
+        """How many members' states there is room for."""
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+        how: dict[str, Any] = {"keep_optimiser": False, "processes": processes}
+        return round(bytes_needed(plan, dataset, chunk_size, **how) / (3 * 12 * 5_000_000))
+
+    assert [training(1, 0, 1), training(1, 0, 4), training(6, 1, 1)] == [2, 8, 6]
+    assert [training(6, 2, 3), training(8, 4, 2)] == [36, 40]
 
 
 def test_a_column_of_numbers_and_schedules_is_words_to_the_last_digit(tmp_path: Path, new_run):

@@ -329,9 +329,12 @@ def _leave(code: Any) -> None:
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1
-    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
-    atexit._run_exitfuncs()
+    wait_for_threads = threading._shutdown  # pyright: ignore[reportAttributeAccessIssue]
+    for finish in (wait_for_threads, atexit._run_exitfuncs):
+        with suppress(KeyboardInterrupt):  # pressed again: what is waited for is left
+            finish()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # closed by whoever reads it
-            stream.flush()
+        if stream is not None:  # as it is where the process began with it closed
+            with suppress(OSError, ValueError):  # closed by whoever reads it
+                stream.flush()
     os._exit(code or 0)

@@ -110,23 +110,32 @@ class Run:
         """Train, encode and score by *metrics*, which are *names* spelled out."""
         from unbraid.scoring.while_training import ScoringWhileTraining
 
-        if ScoringWhileTraining.pays(self.device):
-            scoring = ScoringWhileTraining(self.folder, names, self.device, "cheap")
-            try:
-                self._train(quiet, scoring.chunk_done)
-                scoring.finish()
-            except BaseException as error:
-                scoring.stop()
-                if isinstance(error, (KeyboardInterrupt, StoppedError)):
-                    raise StoppedError(
-                        f"{stopped(self.path)}, then score: unbraid score {self.path}"
-                    ) from None
-                raise
-        else:
-            self._train(quiet)
-        self._encode(quiet)
+        try:
+            if ScoringWhileTraining.pays(self.device):
+                self._train_beside_scoring(names, quiet)
+            else:
+                self._train(quiet)
+            self._encode(quiet)
+        except (KeyboardInterrupt, StoppedError):
+            # What was asked for is not in the folder, so that `resume` does not score.
+            score = f"unbraid score {self.path} --metrics {','.join(metrics)}"
+            raise StoppedError(f"{stopped(self.path)}, then score: {score}") from None
         if not self.failure:
             self.score(metrics, quiet=quiet)
+
+    def _train_beside_scoring(self, names: Sequence[str], quiet: bool) -> None:
+        """Train, and score chunks that are done meanwhile."""
+        from unbraid.scoring.while_training import ScoringWhileTraining
+
+        scoring = ScoringWhileTraining(self.folder, names, self.device, "cheap")
+        try:
+            self._train(quiet, scoring.chunk_done)
+            if not quiet:
+                print("scoring: the models trained last", file=sys.stderr, flush=True)
+            scoring.finish()
+        except BaseException:
+            scoring.stop()
+            raise
 
     def _train(
         self, quiet: bool, chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None

@@ -52,12 +52,14 @@ def choose_device(name: str = "auto") -> torch.device:
         raise invalid(
             "device", "needs a CUDA device and this machine has none", name, "Use {device=cpu}."
         )
-    if number and int(number) >= torch.cuda.device_count():
+    if not number:
+        return torch.device("cuda")
+    if int(number) >= torch.cuda.device_count():
         have = f"this machine has {torch.cuda.device_count()}"
         raise invalid(
             "device", f"must name one of the CUDA devices, counted from 0, and {have}", name
         )
-    return torch.device(name)
+    return torch.device("cuda", int(number))
 
 
 def choose_devices(name: str = "auto") -> tuple[torch.device, list[torch.device] | None]:
@@ -68,11 +70,13 @@ def choose_devices(name: str = "auto") -> tuple[torch.device, list[torch.device]
     device = choose_device(first)
     if not more:
         return device, None
-    numbers = [first.removeprefix("cuda:"), *more]
-    if device.type != "cuda" or device.index is None or len({*numbers}) < len(numbers):
+    places = [device]
+    if device.index is not None:
+        places += [choose_device(f"cuda:{one}") for one in more]
+    if device.index is None or len({*places}) < len(places):
         rule = "must name CUDA devices by their numbers, each once, as in cuda:0,2"
         raise invalid("device", rule, name)
-    return device, [device, *(choose_device(f"cuda:{one}") for one in more)]
+    return device, places
 
 
 def device_name(device: torch.device) -> str:

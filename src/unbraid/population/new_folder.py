@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+
 from unbraid.core.begun import holds_anything, remove_leftovers
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.files import make_folder, only_one
@@ -57,11 +59,16 @@ def check_room(
     chunk_size: int = 1,
     option: str = "out",
     beside: int = 0,
+    *,
+    keep_optimiser: bool = True,
+    processes: int = 1,
 ) -> None:
     """Refuse a plan whose files, and *beside* so many bytes, would not fit on the disk of *folder*,
     which *option* chose.
     """
-    needed = bytes_needed(plan, dataset, chunk_size) + beside
+    needed = beside + bytes_needed(
+        plan, dataset, chunk_size, keep_optimiser=keep_optimiser, processes=processes
+    )
     there = folder.absolute()
     while not there.exists():
         there = there.parent
@@ -77,18 +84,31 @@ def check_room(
         raise invalid(option, "needs a disk with room for the plan", found, remedy)
 
 
-def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
-    """Upper estimate of a run folder: two checkpoints per member, a third in writing, codes."""
-    samples = min(plan.code_samples, len(dataset))
+def bytes_needed(
+    plan: Plan,
+    dataset: Dataset,
+    chunk_size: int = 1,
+    *,
+    keep_optimiser: bool = True,
+    processes: int = 1,
+) -> int:
+    """Upper estimate of a run folder: what stays of a trained member, its codes, and checkpoints of
+    those that *processes* train at once, of a search all.
+    """
+    samples, kinds = min(plan.code_samples, len(dataset)), members_by_kind(plan)
+    width = max(plan.layout(member, dataset).size for member, _ in kinds)  # of a mixed chunk
+    recorded = max(len(quantities(member)) for member, _ in kinds) + 2
+    records = plan.steps // plan.log_every * recorded
     total = largest = 0
-    for member, count in members_by_kind(plan):
+    for member, count in kinds:
         auxiliary = member.build().auxiliary_network()
-        weights = plan.layout(member, dataset).size + (
-            auxiliary.layout(plan.latents).size if auxiliary else 0
-        )
-        records = plan.steps // plan.log_every * (len(quantities(member)) + 2)
+        weights = width + (auxiliary.layout(plan.latents).size if auxiliary else 0)
         checkpoint = 4 * ((3 + plan.amsgrad) * weights + records)
-        total += count * (2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records)
+        stays = 2 * checkpoint if keep_optimiser else 4 * (width + records)
+        total += count * (stays + samples * (8 + 2 * 4 * plan.latents) + 8 * records)
         largest = max(largest, checkpoint)
-    being_written = min(len(plan.members), max(chunk_size, cores()))
-    return total + largest * being_written + 10_000_000  # the report and the tables
+    side_by_side = max(chunk_size * max(1, torch.cuda.device_count()), cores()) * processes
+    # Two, and a third in writing; where all have two that stay, the third alone.
+    largest *= 1 if keep_optimiser else 3
+    # Beside all, the report and the tables.
+    return total + largest * min(len(plan.members), side_by_side) + 10_000_000

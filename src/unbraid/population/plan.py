@@ -253,7 +253,7 @@ def make_plan(
     chosen_network = choose_network(network, network_options, problems)
     seed_list = read_seeds(plain(seeds), problems)
     rates = read_rates(plain(learning_rate), problems)
-    whole = functools.partial(read_whole_number, problems)
+    whole = functools.partial(_one_for_all, problems)
     steps = whole("steps", plain(steps), 1, 10**9)
     full_batch = batch_size == ALL
     if full_batch:
@@ -313,6 +313,14 @@ def make_plan(
         made_with=_versions(),
     )
     return plan, dataset
+
+
+def _one_for_all(problems: Problems, name: str, value: Any, least: int, most: int) -> int:
+    """*value* where it is a whole number in range, else *least* with the problem recorded."""
+    if not isinstance(value, (list, tuple)) and not (isinstance(value, str) and "," in value):
+        return read_whole_number(problems, name, value, least, most)
+    problems.add(name, "must be one number for all models of a run", value, "Train a run for each.")
+    return least
 
 
 def _count_all(dataset: Dataset | None, where: str | None, problems: Problems) -> int:

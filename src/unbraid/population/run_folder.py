@@ -208,8 +208,9 @@ class RunFolder:
         """
         folder = Path(path)
         check_free(folder)
-        check_room(folder, plan, dataset, chunk_size)
         run = cls(folder, plan, chunk_size, dataset, **how)
+        room = {"keep_optimiser": run.keep_optimiser, "processes": run.processes}
+        check_room(folder, plan, dataset, chunk_size, **room)
         with new_folder(folder):
             run.write_plan()
             failpoint("record.written")
@@ -414,7 +415,7 @@ class RunFolder:
         )
         added = replace(plan, members=new)
         size = most_together(added, self.dataset, device, places)
-        check_room(self.path, added, self.dataset, size)
+        check_room(self.path, added, self.dataset, size, keep_optimiser=self.keep_optimiser)
         with self._alone():
             grown = (*self.grown, Growth(plan.digest(), len(plan.members), size))
             command = self._and_then(f"--seeds {seeds}")

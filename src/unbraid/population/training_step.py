@@ -119,9 +119,9 @@ class TrainingStep:
         return tensors_of(found)
 
     def can_become(self, other: TrainingStep) -> bool:
-        """Whether only numbers tell it from *other*, of the same plan but for its members."""
+        """Whether only numbers of members tell it from *other*, on the same data and device."""
         same = self.labelled is None and other.labelled is None
-        same &= self.plan.batch_size == other.plan.batch_size
+        same &= replace(self.plan, members=()) == replace(other.plan, members=())
         same &= [one.structure() for one in self.members] == [
             one.structure() for one in other.members
         ]

@@ -155,9 +155,9 @@ class SliceWork:
         settings |= {"data": dataset, "data_options": None, "steps": self.stages[0]}
         plan, _ = make_plan(**settings)
         size = chunk_size(plan, dataset, self.device)
-        check_room(self.folder, plan, dataset, size, option="work")
-        self._write_record(defined)
         keep = len(self.stages) > 1
+        check_room(self.folder, plan, dataset, size, option="work", keep_optimiser=keep)
+        self._write_record(defined)
         self.run = RunFolder.create(place, plan, size, dataset, keep_optimiser=keep)
 
     def _check_stages(self) -> None:

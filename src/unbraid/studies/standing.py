@@ -16,7 +16,7 @@ from unbraid.population.new_folder import bytes_needed
 from unbraid.studies.data_at_hand import DataAtHand
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pace import Pace
-from unbraid.studies.pool import Slice
+from unbraid.studies.pool import SearchSlice, Slice
 from unbraid.studies.results import Results
 from unbraid.studies.run_slices import Part, is_free, work_folder
 from unbraid.studies.search_work import largest_plan, work_of
@@ -133,7 +133,8 @@ def cost(results: Results, parts: Sequence[Part], device: torch.device) -> str:
     most, data = 0, DataAtHand(results, work_folder(results, None))
     for _, own in largest.values():
         plan, dataset = largest_plan(own, data.load(own))
-        most = max(most, bytes_needed(plan, dataset, chunk_size(plan, dataset, device)))
+        size, keep = chunk_size(plan, dataset, device), isinstance(own, SearchSlice) or own.stages
+        most = max(most, bytes_needed(plan, dataset, size, keep_optimiser=bool(keep)))
     without = sum(one.models for _, one in left if one.state == "no data")
     models_left = sum(one.models for _, one in left)
     steps = sum(one.model_steps for _, one in left)
