@@ -22,6 +22,7 @@ from unbraid.data import load
 from unbraid.data.official import published
 from unbraid.data.official.add import add
 from unbraid.data.subset import Subset
+from unbraid.population import chunk_training
 from unbraid.population import train as training
 from unbraid.population.background_save import BackgroundSave
 from unbraid.population.plan import make_plan
@@ -124,7 +125,7 @@ def opened(folder: str) -> None:
 
 def stopped_run(folder: str, seed: str = "0") -> None:
     """Two members, stopped when each has two checkpoints."""
-    training._LEAST_TRAINING_PER_SAVING = 0
+    chunk_training._LEAST_TRAINING_PER_SAVING = 0
 
     class AtOnce(BackgroundSave):
         def __call__(self, *given: Any) -> None:
@@ -133,7 +134,7 @@ def stopped_run(folder: str, seed: str = "0") -> None:
 
     both, stop = threading.Barrier(2), threading.Event()
 
-    class Stopping(training.Stepper):
+    class Stopping(chunk_training.Stepper):
         def advance(self, most: int) -> int:
             done = super().advance(most)
             if self.state.step == STEPS - 6:
@@ -141,8 +142,8 @@ def stopped_run(folder: str, seed: str = "0") -> None:
                 stop.set()
             return done
 
-    setattr(training, "BackgroundSave", AtOnce)  # noqa: B010
-    setattr(training, "Stepper", Stopping)  # noqa: B010
+    setattr(chunk_training, "BackgroundSave", AtOnce)  # noqa: B010
+    setattr(chunk_training, "Stepper", Stopping)  # noqa: B010
     setattr(training, "workers", lambda device: [device, device])  # noqa: B010
     plan, data = make_plan(
         "sprites",

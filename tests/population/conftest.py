@@ -12,7 +12,7 @@ import torch
 
 from unbraid.core.store import read_tensors
 from unbraid.data.dataset import Dataset
-from unbraid.population import train
+from unbraid.population import chunk_training
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
@@ -85,8 +85,8 @@ def save_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints as often as the plan says, however long they take to write beside such small
     trainings.
     """
-    monkeypatch.setattr(train, "_LEAST_TRAINING_PER_SAVING", 0)
-    monkeypatch.setattr(train, "BackgroundSave", SaveAtOnce)
+    monkeypatch.setattr(chunk_training, "_LEAST_TRAINING_PER_SAVING", 0)
+    monkeypatch.setattr(chunk_training, "BackgroundSave", SaveAtOnce)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import unbraid as ub
 from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.files import only_one
 from unbraid.objectives import OBJECTIVES, factor_vae
+from unbraid.population import chunk_training
 from unbraid.population import train as train_module
 from unbraid.population.background_save import BackgroundSave
 from unbraid.population.run_folder import RunFolder
@@ -201,8 +202,8 @@ def test_saving_takes_no_more_than_a_tenth_of_the_time(
             self.seconds = 3.0
 
     monkeypatch.setattr(TrainingStep, "step", step)
-    monkeypatch.setattr(train_module, "BackgroundSave", Noted)
-    monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(chunk_training, "BackgroundSave", Noted)
+    monkeypatch.setattr(chunk_training, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     train_run(new_run(tmp_path / "run", steps=100, checkpoint_seconds=seconds), CPU)
     assert steps == saved
 

@@ -21,7 +21,7 @@ from unbraid.core import files
 from unbraid.core.errors import UnbraidError
 from unbraid.core.files import only_one
 from unbraid.core.lease import Lease, leases_of
-from unbraid.population import failures, train
+from unbraid.population import chunk_training, failures, train
 from unbraid.population.chunk_queue import lease_place
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.run_status import run_status
@@ -59,7 +59,7 @@ def test_what_waits_to_be_written_when_a_lease_is_lost_is_not(
     """The disk is slow; meanwhile the chunk is taken over, and the loser notices."""
     run = make_run(tmp_path / "run", seeds=1, steps=100_000)
     stop, given_back, waited = threading.Event(), threading.Event(), threading.Event()
-    real_check, real_back = train.check_still_there, Lease.give_back
+    real_check, real_back = chunk_training.check_still_there, Lease.give_back
 
     def slow_disk(folder: Path) -> None:
         if threading.current_thread().name.startswith("unbraid-save") and not waited.is_set():
@@ -75,7 +75,7 @@ def test_what_waits_to_be_written_when_a_lease_is_lost_is_not(
         real_back(self)
         given_back.set()
 
-    monkeypatch.setattr(train, "check_still_there", slow_disk)
+    monkeypatch.setattr(chunk_training, "check_still_there", slow_disk)
     monkeypatch.setattr(Lease, "give_back", give_back)
     assert not train_run(run, CPU, stop=stop).finished
     assert waited.is_set()

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many members, one loop: chunks of the population are trained, recorded and checkpointed until the
-plan is done.
+"""Chunks of the population are trained side by side until the plan is done.
 
-There is one loop for every device. Workers take chunks off a queue, which is the run folder itself
-(population/chunk_queue.py), so that other processes may do the same beside this one: on a CPU there
-is one worker a core, else one a GPU. Checkpoints are written in the background. A worker that is
-told to stop leaves one behind, so that `resume` continues where it was, and a process that is
-killed loses only what came after its last checkpoint: the random numbers are functions of the step,
-so the continued run ends with the same bits.
+There is one loop for every device (population/chunk_training.py). Workers take chunks off a queue,
+which is the run folder itself (population/chunk_queue.py), so that other processes may do the same
+beside this one: on a CPU there is one worker a core, else one a GPU. Checkpoints are written in the
+background. A worker that is told to stop leaves one behind, so that `resume` continues where it
+was, and a process that is killed loses only what came after its last checkpoint: the random numbers
+are functions of the step, so the continued run ends with the same bits.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -33,10 +31,10 @@ from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
 from unbraid.core.lease import LostLeaseError, remove_of_the_dead
 from unbraid.core.lease_holder import SECONDS
-from unbraid.population.background_save import BackgroundSave, Write
-from unbraid.population.checkpoint import Checkpoints, Curves, Trained, results_of
+from unbraid.population.background_save import BackgroundSave
+from unbraid.population.checkpoint import Curves, Trained
 from unbraid.population.chunk_queue import Chunk, ChunkQueue, Taken
-from unbraid.population.cuda_graph import Stepper, rehearse
+from unbraid.population.chunk_training import ChunkTraining, Report, Told
 from unbraid.population.devices import (
     chunk_size,
     cores,
@@ -52,7 +50,6 @@ from unbraid.population.failures import (
     failure_of,
     forget_failure,
     is_of_the_disk,
-    members_told,
     told_failures,
     write_failure,
 )
@@ -65,20 +62,10 @@ from unbraid.population.training_step import TrainingStep
 if TYPE_CHECKING:
     from unbraid.data.dataset import Sampler
 
-_LEAST_TRAINING_PER_SAVING = 10
-"""Between two checkpoints lies so many times what writing one takes, however often they are wanted.
-"""
 _PATIENCE = 2.0
 """Seconds to wait for processes that begin at the same moment."""
 _READERS = 8
 """Threads that read what others have trained."""
-_LOOK_SECONDS = 1.0
-"""How often a GPU is asked whether every member has diverged: asking waits for it."""
-
-Report = Callable[[int, bool], None]
-"""Told how many model-steps more are done, and whether they were found so (from a checkpoint, or
-never needed).
-"""
 
 
 @dataclass(frozen=True)
@@ -392,24 +379,14 @@ class _Training:
                 self.in_background.append(self.disk.submit(self._chunk_done, chunk).result)
             else:
                 assert not isinstance(found, Trained)
-                self._tell_other_device(checkpoints, chunk, found)
-                found, save = self._advance(taken, found)
+                with self._lock:
+                    run.forget_tables()
+                training = self._chunk_training(taken)
+                found, save = training.train(found, checkpoints.made_on), training.save
         if run.is_over(found):
             self.progress((run.plan.steps - found.step) * len(chunk), True)
         ended = self.disk.submit(self._ended, taken, queue, save, _curves(found))
         self.in_background.append(ended.result)
-
-    def _tell_other_device(
-        self, checkpoints: Checkpoints, chunk: Chunk, state: State | None
-    ) -> None:
-        """Say that members go on where they did not begin."""
-        before, here = checkpoints.made_on, device_type(self._worker.device)
-        if state is not None and before not in (None, here):
-            self.warn(
-                f"{members_told(chunk)}, trained to step {state.step:,} on {before}, from here on"
-                f" {here}: the same models within the tolerances of docs/limits.md, not to the last"
-                " bit."
-            )
 
     def _ended(self, taken: Taken, queue: ChunkQueue, save: BackgroundSave, curves: Curves) -> None:
         """Let go of a chunk once what was to be saved is saved."""
@@ -429,70 +406,16 @@ class _Training:
             else:
                 queue.back(taken)
 
-    def _advance(self, taken: Taken, state: State | None) -> tuple[State, BackgroundSave]:
-        """Step until the plan is done or a stop, saving at times, halfway and at the end."""
-        run, steps, device = self.run, self.run.plan.steps, self._worker.device
-        chunk, lease = taken.chunk, taken.lease
-        with self._lock:
-            run.forget_tables()
+    def _chunk_training(self, taken: Taken) -> ChunkTraining:
+        """What trains a chunk on the device of the calling thread."""
+        run, device = self.run, self._worker.device
         loading, rule = self._samplers[device], self._rules[device]
-        training = TrainingStep(
-            run.plan, chunk, run.dataset, device, lambda *indices: loading.result()(*indices), rule
+        step = TrainingStep(
+            *(run.plan, taken.chunk, run.dataset, device),
+            *(lambda *indices: loading.result()(*indices), rule),
         )
-        rehearse(training)
-        state = training.start() if state is None else training.extended(state)
-        checkpoints = run.checkpoints(chunk)
-        checkpoints.made_on = device_type(device)
-        write, save = self._write(checkpoints.save), BackgroundSave(self.disk)
-        stepper = Stepper(training, state, self.warn)
-        first, began = state.step, time.monotonic()
-        saved_at = looked_at = began
-        saved_step, over = state.step, False
-        # A checkpoint halfway means that a damaged one never costs a whole training.
-        owed = state.step < steps // 2
-        while not over and not self.stop.is_set():
-            self.progress(len(chunk) * stepper.advance(steps - state.step), False)
-            rate = len(chunk) * (state.step - first) / max(1e-3, time.monotonic() - began)
-            lease.about.update(step=state.step, rate=round(rate, 1))
-            if lease.is_lost:
-                self.progress(-len(chunk) * state.step, False)
-                lease.check()
-            now = time.monotonic()
-            over = state.step >= steps
-            if now - looked_at >= _LOOK_SECONDS or device.type == "cpu":
-                looked_at, over = now, run.is_over(state)
-            pause = max(run.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * save.seconds)
-            halfway = owed and state.step >= steps // 2
-            if (halfway or now - saved_at >= pause) and not over and not save.busy:
-                save(state.tensors(), state.step, write)
-                saved_at, saved_step, owed = time.monotonic(), state.step, owed and not halfway
-        if over:
-            save(*self._last(chunk, checkpoints, state))
-        elif state.step != saved_step:
-            save(state.tensors(), state.step, write)
-        return state, save
-
-    def _write(self, save: Write) -> Write:
-        """*save*, as long as the run is where it was."""
-
-        def write(tensors: Mapping[str, Tensor], step: int) -> None:
-            check_still_there(self.run.path)
-            save(tensors, step)
-
-        return write
-
-    def _last(self, chunk: Chunk, checkpoints: Checkpoints, state: State) -> tuple[Any, int, Write]:
-        """What of the last *state* is saved, and how."""
-        keep = self.run.keep_optimiser
-        save = self._write(checkpoints.save if keep else checkpoints.save_results)
-
-        def write(tensors: Mapping[str, Tensor], step: int) -> None:
-            save(tensors, step)
-            failpoint("chunk.done")
-            self._chunk_done(chunk)
-
-        tensors = state.tensors()
-        return (tensors if keep else results_of(tensors)), state.step, write
+        told = Told(self.progress, self.warn, self._chunk_done)
+        return ChunkTraining(run, taken, step, self.disk, self.stop, told)
 
 
 def _curves(found: State | Trained) -> Curves:
