@@ -283,7 +283,7 @@ def _run(
         root = final = SearchRun.begin(folder / "models", plan.search, dataset)
         root.remove_leftovers()
         if root.finished:
-            root.check_winner()
+            root.winner_files.check()
         elif not _train(ROOT, root, device, quiet, clock).finished:
             raise stopped(folder)
     else:

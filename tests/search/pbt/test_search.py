@@ -38,6 +38,7 @@ from unbraid.search.pbt.generation import Generation
 from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.plan import make_search
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
+from unbraid.search.pbt.winner import WinnerFiles
 
 from .test_plan import TINY, small_search, unlabelled
 
@@ -609,7 +610,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "writing the lineage": {"patch": (SearchRun, "_write_lineage")},
     "selecting": {"patch": (search_run, "next_individuals")},
     "beginning an epoch": {"patch": (search_run, "Generation")},
-    "storing the winner": {"patch": (SearchRun, "_store_winner"), "call": 1},
+    "storing the winner": {"patch": (WinnerFiles, "store"), "call": 1},
     "writing the winner's tables": {"patch": (RunFolder, "write_tables"), "call": 1},
 }
 

@@ -17,29 +17,26 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unbraid.core.checks import is_whole, plain
 from unbraid.core.errors import DamagedFileError, InputError, Problem, UnbraidError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one, remove_folder, remove_unfinished
 from unbraid.core.folders import RECORDS, check_still_there, is_there, record_path
 from unbraid.core.lease import tell
-from unbraid.core.records import from_record, read_object
+from unbraid.core.records import read_object
 from unbraid.core.store import digest, read_table, write_json, write_table
 from unbraid.data.dataset import IN_MEMORY, Dataset
-from unbraid.population.checkpoint import OtherPlanError
 from unbraid.population.cuda_graph import rehearse
 from unbraid.population.devices import device_type, explain_oom
 from unbraid.population.draws import rule_on
 from unbraid.population.new_folder import check_free, check_room, new_folder
-from unbraid.population.plan import Plan
 from unbraid.population.run_folder import CHECKPOINTS, RunFolder
 from unbraid.scoring.collapse import least_active
 from unbraid.search.pbt.collapsed import collapsed_winner
@@ -49,6 +46,7 @@ from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.lineage import EpochBest, best_by_epoch, epoch_rows, is_collapsed
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import Checkpointer, Elite, SearchState, StateFiles
+from unbraid.search.pbt.winner import WINNER, WinnerFiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 POPULATION = "population"
 """Where the state of all models lies while they train."""
 LINEAGE = "lineage.parquet"
-WINNER = "winner.json"
 _COLUMNS = {"epoch": "i", "individual": "i", "parent": "i", "copied": "b", "change": "O"} | {
     "score": "f",
     "diverged": "b",
@@ -67,20 +64,6 @@ _COLUMNS = {"epoch": "i", "individual": "i", "parent": "i", "copied": "b", "chan
 
 class NoScoresError(UnbraidError):
     """No member of a population ever had a score, so that there is no winner."""
-
-
-@dataclass(frozen=True)
-class Winner:
-    """The best individual of all epochs, as winner.json has it."""
-
-    epoch: int
-    individual: int
-    score: float
-    values: dict[str, float]
-    metric: str
-    active_latents: int | None = None
-    """None where an earlier version stored it, which did not count."""
-    collapsed: bool = False
 
 
 def _read_search(record: dict[str, Any]) -> tuple[SearchPlan, str]:
@@ -223,6 +206,11 @@ class SearchRun:
     def _about_lineage(self) -> dict[str, str]:
         return {"search": self.digest, "table": LINEAGE}
 
+    @property
+    def winner_files(self) -> WinnerFiles:
+        """What of the winner lies here."""
+        return WinnerFiles(self.path, self.search, lambda: self.dataset, lambda: self.lineage)
+
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
         if not self.finished:
@@ -246,7 +234,7 @@ class SearchRun:
         had, and how many images each of their models has seen.
         """
         if self.finished:
-            self.check_winner(warn)
+            self.winner_files.check(warn)
             self.remove_leftovers()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
@@ -254,7 +242,7 @@ class SearchRun:
             self._data.remove_halves()
             width = self.search.plan.layout(self.search.plan.members[0], self.dataset).size
             files = StateFiles(self.path / POPULATION, self.digest, width)
-            if not files.files() and self._made_records(warn):
+            if not files.files() and self._has_winner and self.winner_files.made_again(warn):
                 return SearchOutcome(True, "found done")
             begin = self._beginning(device)
             # No name of ours but the checkpointer's may hold a population, or it would stay in
@@ -279,7 +267,7 @@ class SearchRun:
                 if not why:
                     return SearchOutcome(False)
                 assert checkpointer.state.elite is not None
-                self._store_winner(checkpointer.state.elite)
+                self.winner_files.store(checkpointer.state.elite)
             except KeyboardInterrupt:
                 stop.set()
                 checkpointer.save()
@@ -523,131 +511,9 @@ class SearchRun:
         """Remove the states of all models, which nobody needs once the winner is stored."""
         remove_folder(self.path / POPULATION)
 
-    def check_winner(self, warn: Callable[[str], None] = lambda line: None) -> None:
-        """Read the stored winner; what is written about it is made again where it is damaged or
-        another's, its models cannot be.
-        """
-        try:
-            if not is_there(record_path(self.path, "train")):
-                raise DamagedFileError(f"{self.path} has lost its plan.")
-            stored = self.winner()
-            stored.results()  # which belong to the very plan
-        except DamagedFileError:
-            winner = self._read_winner((), warn)
-            made = self._winner_run(self._winner_plan(winner))
-            made.results()
-            with only_one(self.path):
-                made.remove_halves()
-                made.write_plan()
-            warn(f"{record_path(self.path, 'train')} could not be used; it was made again.")
-        else:
-            self._read_winner(stored.digests, warn)
-
-    def _made_records(self, warn: Callable[[str], None]) -> bool:
-        """Whether the winner's models are there and whole; what is told of them is made again.
-
-        A kill may have left them so, or the records are lost: to search again would replace them.
-        """
-        winner = self._best_of_lineage() if self._has_winner else None
-        if winner is None:
-            return False
-        made = self._winner_run(self._winner_plan(winner))
-        try:
-            made.results()
-        except OtherPlanError:
-            raise
-        except DamagedFileError:
-            return False
-        self._write_records(made, winner)
-        warn(f"The records of {self.path} were lost or not yet written; they were made again.")
-        return True
-
-    def _read_winner(self, known: Collection[str], warn: Callable[[str], None]) -> Winner:
-        """winner.json, made again from the lineage where it is lost or none of the plans of the run
-        that is stored, by their digests, where it is *known*.
-        """
-
-        def fits(winner: Winner) -> bool:
-            return not known or self._winner_plan(winner).digest() in known
-
-        try:
-            found = self._stored_winner()
-            if fits(found):
-                return found
-        except DamagedFileError:
-            pass
-        made = self._best_of_lineage()
-        if made is None or not fits(made):
-            remedy = "Put a copy of it back, or search again into a new folder."
-            raise DamagedFileError(f"{self.path / WINNER} does not fit the models. {remedy}")
-        self._write_winner(made)
-        warn(f"{self.path / WINNER} could not be used; it was made again.")
-        return made
-
-    def _best_of_lineage(self) -> Winner | None:
-        """The best individual of all epochs, one that is not collapsed before any that is; of
-        equals the one that has trained longer.
-        """
-        found, highest = None, (False, -math.inf)
-        for _, table in self.lineage.groupby("epoch", sort=True):
-            rows = table.to_dict("records")
-            ranked = [self.search.scorer.better(row["score"]) for row in rows]
-            collapsed = [is_collapsed(row) for row in rows]
-            first = ranking(ranked, collapsed)[0]
-            place = (not collapsed[first], ranked[first])
-            if math.isfinite(ranked[first]) and place >= highest:
-                highest, row = place, rows[first]
-                values = {name: plain(row[name]) for name in self.search.evolved}
-                numbers = int(row["epoch"]), int(row["individual"]), float(row["score"])
-                active = row.get("active_latents")
-                active = int(active) if is_whole(active) else None
-                metric = self.search.scorer.metric
-                found = Winner(*numbers, values, metric, active, collapsed[first])
-        return found
-
-    def _winner_plan(self, winner: Winner | Elite) -> Plan:
-        """The plan of the run that an individual of an epoch is stored as."""
-        search, epoch, values = self.search, winner.epoch, winner.values
-        updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
-        return replace(
-            search.plan,
-            batch_size=search.batch_size(values),
-            steps=(epoch + 1) * updates,
-            log_every=updates,
-            members=tuple(search.members(winner.individual, values, epoch)),
-        )
-
-    def _winner_run(self, plan: Plan) -> RunFolder:
-        return RunFolder(self.path, plan, self.search.models, self.dataset, keep_optimiser=True)
-
-    def _store_winner(self, elite: Elite) -> None:
-        """Write the winner as an ordinary run; plan.json comes last and says that all is there."""
-        check_still_there(self.path)
-        rows = {name: tensor.cpu() for name, tensor in elite.rows.items()}
-        rows |= {
-            "age": rows["age"] - elite.clock,
-            "history": rows["history"][:, : elite.epoch + 1].contiguous(),
-        }
-        run = self._winner_run(self._winner_plan(elite))
-        (chunk,) = run.chunks()
-        run.checkpoints(chunk).save(rows, elite.clock)
-        found = elite.epoch, elite.individual, elite.score, elite.values
-        metric, latents = self.search.scorer.metric, elite.active_latents
-        self._write_records(run, Winner(*found, metric, latents, elite.collapsed))
-
-    def _write_records(self, run: RunFolder, winner: Winner) -> None:
-        """Write what is told of the winner's models."""
-        run.write_tables()
-        self._write_winner(winner)
-        run.write_plan()
-        failpoint("winner.stored")
-
-    def _write_winner(self, winner: Winner) -> None:
-        write_json(self.path / WINNER, asdict(winner))
-
     def winner_record(self) -> dict[str, Any]:
         """Epoch, individual, score and evolved values of the winner, and what latents it uses."""
-        return asdict(self._stored_winner())
+        return asdict(self.winner_files.stored())
 
     def remark(self) -> str:
         """What must be known of the winner: that it is collapsed; else empty."""
@@ -659,14 +525,3 @@ class SearchRun:
         except (FileNotFoundError, DamagedFileError):  # of labels that nobody else needs any more
             least = None
         return collapsed_winner(record["active_latents"], self.search.plan.latents, least)
-
-    def _stored_winner(self) -> Winner:
-        path, remedy = self.path / WINNER, f"Run `unbraid resume {self.path}` to make it again."
-        try:
-            found = read_object(path, "a winner", lambda one: from_record(Winner, one), remedy)
-        except (FileNotFoundError, NotADirectoryError):
-            raise DamagedFileError(f"{path} is missing. {remedy}") from None
-        own = self.search.evolved.keys(), self.search.scorer.metric
-        if (found.values.keys(), found.metric) != own:
-            raise DamagedFileError(f"{path} is that of another search. {remedy}")
-        return found

@@ -393,7 +393,7 @@ def _trained(stage: Stage, search: SearchRun, train: TrainStage) -> bool:
     """Whether the search of a stage is done, after training what is left of it."""
     search.remove_leftovers()
     if search.finished:
-        search.check_winner()
+        search.winner_files.check()
         return True
     done = train(stage, search).finished
     failpoint("stage.done")
