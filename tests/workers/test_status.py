@@ -25,7 +25,7 @@ from unbraid.population.train import train_run
 from unbraid.population.training_step import TrainingStep
 
 from .hosts import Hosts
-from .runs import end_all, make_run, names, until
+from .runs import DATA, OBJECTIVE, PLAN, end_all, make_run, names, until
 
 CPU = torch.device("cpu")
 
@@ -62,6 +62,14 @@ def test_a_run_from_its_plan_to_its_end(hosts: Hosts, tmp_path: Path):
     assert after.summary() == (
         f"{run.path}: 1,200 of 1,200 model-steps (100%)\n  3 chunks: 3 done\n  all is trained"
     )
+
+
+def test_models_that_diverged_are_told(tmp_path: Path):
+    options: dict[str, Any] = {**PLAN, "steps": 20, "learning_rate": [1e-3, 1e9], "device": "cpu"}
+    run = ub.train(DATA, OBJECTIVE, out=tmp_path / "run", seeds=2, quiet=True, **options)
+    lost = (run.members["status"] == "diverged").sum()
+    assert lost > 0
+    assert ub.status(run.path).summary().endswith(f"  all is trained; {lost} members diverged")
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, member: int) -> None:

@@ -120,7 +120,9 @@ def _run_lines(found: RunStatus) -> list[str]:
         if len(own) > _MOST_SHOWN:
             lines.append(f"  {len(own) - _MOST_SHOWN} more {state}")
     if found.finished:
-        lines.append("  all is trained" + ("" if found.has_tables else "; tables are not written"))
+        lost = f"; {count(found.diverged, 'member')} diverged" if found.diverged else ""
+        untold = "; tables are not written" if found.diverged is None else ""
+        lines.append(f"  all is trained{lost}{untold}")
     elif not found.count("running"):
         lines.append(f"Nobody trains it. Go on with: unbraid resume {found.path}")
     return lines

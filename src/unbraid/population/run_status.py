@@ -53,7 +53,8 @@ class RunStatus:
     steps: int
     chunks: tuple[ChunkStatus, ...]
     is_decided: bool
-    has_tables: bool
+    diverged: int | None
+    """Members that stopped being finite; None while the tables are not written."""
 
     @property
     def total(self) -> int:
@@ -90,8 +91,9 @@ def run_status(run: RunFolder, watch: Watch | None = None) -> RunStatus:
     names = set(file_names(run.checkpoint_folder))
     steps = steps_by_chunk(names)
     found = tuple(_chunks(run, names, steps, watch or Watch()))
-    tables = all((run.path / one).is_file() for one in ("members.parquet", "history.parquet"))
-    return RunStatus(run.path, run.plan.steps, found, run.is_decided, tables)
+    members = run.finished_members()
+    diverged = None if members is None else members["status"].tolist().count("diverged")
+    return RunStatus(run.path, run.plan.steps, found, run.is_decided, diverged)
 
 
 def _chunks(
