@@ -89,8 +89,12 @@ def test_more_of_a_search_is_refused(unbraid, tmp_path: Path, kind: str, name: s
 
 
 def test_more_seeds_by_the_command_line(unbraid, run: Path):
+    assert unbraid("report", str(run)).code == 0
     answer = unbraid("resume", str(run), "--seeds", "3", "--device", "cpu")
     assert (answer.code, answer.out.splitlines()[0]) == (0, f"Trained 6 of 6 models: {run}")
+    assert not (run / "report.html").exists()
+    assert "report.html told of what was there before, and is removed." in answer.err
+    assert f"Afterwards: unbraid report {run}" in answer.err
     for word in ("1", "two", "3,4"):
         answer = unbraid("resume", str(run), "--seeds", word)
         assert (answer.code, answer.out) == (2, "")

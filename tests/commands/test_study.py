@@ -100,6 +100,7 @@ def test_slices_are_run_listed_and_checked(toy: Study, unbraid):
         "  ours:  models 4 [4, 4] of 4; must be above 1",
         "",
         "1 claims: 1 reproduced, 0 not reproduced, 0 undecided, 0 not run",
+        "Scale small tests the machinery: its verdicts say nothing about the paper.",
     ]
 
 

@@ -13,7 +13,7 @@ from unbraid.data import load
 from unbraid.data.where_rule import TOTAL, SamplingRule, count_images, cumulative_weights
 
 SPRITES = load("sprites", x=4, y=3, scale=2, shape=3)
-REMEDY = "Write a rule on the factors with == < and or, such as: shape != 2 or x < 16."
+REMEDY = "Write a rule on the factors with == < and or, such as: shape != 2 or y < 1."
 FACTORS = SPRITES.factors(np.arange(len(SPRITES)))
 SHAPE, SCALE, X, Y = FACTORS.T
 

@@ -152,6 +152,8 @@ def test_a_study_by_its_name(tmp_path: Path):
     found = ub.status("locatello2019", scale="small", results=tmp_path)
     assert found.summary().startswith("locatello2019 at scale small: 0 of ")
     assert not found.finished
+    with pytest.raises(ub.InputError, match=r"Did you mean locatello2019\?"):
+        ub.status("locatelo2019")
 
 
 def test_watching_shows_each_look(tmp_path: Path, monkeypatch, capsys):

@@ -53,8 +53,9 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
     folder = Path(out) if out is not None else next_folder("demo")
     check_free(folder)
     options = ",".join(f"{name}={value}" for name, value in DATA.items())
+    program = "unbraid" if shutil.which("unbraid") else os.path.relpath(sys.argv[0])
     typed = (
-        f"unbraid train sprites:{options} {OBJECTIVE} --beta"
+        f"{program} train sprites:{options} {OBJECTIVE} --beta"
         f" {','.join(f'{beta:g}' for beta in BETAS)} --seeds {_shown(seeds)} --steps {STEPS}"
         f" --latents {LATENTS} --learning-rate {LEARNING_RATE:g}"
     )
@@ -93,7 +94,6 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
         " having seen a label (β = 1 is a plain VAE)."
     )
     page = run.report()
-    program = "unbraid" if shutil.which("unbraid") else os.path.relpath(sys.argv[0])
     _say(f"\nOpen this page in a browser:\n  {page.resolve()}\n\nWhat to try next:")
     for words, what in (
         (f"explore {run.path}", "every model a dot, its latents under sliders"),

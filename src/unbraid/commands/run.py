@@ -78,18 +78,23 @@ class Run:
         more *seeds* every setting gets so many; models that it has stay, with their scores. Stopped
         by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
-        self.more(steps, seeds)
+        self.more(steps, seeds, quiet)
         if os.access(self.path, os.W_OK) or not self._is_trained():
             self._train(quiet)
         self._encode(quiet)
         return self
 
-    def more(self, steps: int | None, seeds: int | None) -> None:
+    def more(self, steps: int | None, seeds: int | None, quiet: bool) -> None:
         """Give the plan more *steps* or *seeds*, with nothing trained yet."""
+        pages = {page.name for page in self.path.glob("*.html")}
         if steps is not None and steps != self.folder.plan.steps:
             self.folder.extend(steps)
         if seeds is not None:
             self.folder.grow(seeds, self.device, self.places)
+        gone = pages - {page.name for page in self.path.glob("*.html")}
+        if gone and not quiet:
+            told = f"{', '.join(sorted(gone))} told of what was there before, and is removed."
+            print(f"{told} Afterwards: unbraid report {self.path}", file=sys.stderr, flush=True)
 
     def train_on_ray(
         self, kind: str, address: str | None, quiet: bool, metrics: Sequence[str] = ()

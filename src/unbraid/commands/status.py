@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands.study import ResultsFolder, ScaleName
 from unbraid.commands.verb import Option, command
+from unbraid.core.errors import invalid, nearest
 from unbraid.core.folders import check_kind, given_path
 from unbraid.core.lease_holder import Watch
 from unbraid.core.words import count
@@ -80,6 +81,9 @@ def _looker(
     if str(of) in STUDIES and not Path(of).exists():
         return lambda: _study(str(of), scale, results, work)
     folder, seen = given_path("of", of), Watch()
+    if not folder.exists() and (near := nearest(str(of), STUDIES, 0.75)):
+        rule = "must be a folder that exists, or a study"
+        raise invalid("of", rule, str(of), f"Did you mean {near}?")
     if check_kind(folder) == "train":
         return lambda: _run(folder, seen)
     return lambda: _searches(folder, seen)
@@ -124,7 +128,8 @@ def _run_lines(found: RunStatus) -> list[str]:
         untold = "; tables are not written" if found.diverged is None else ""
         lines.append(f"  all is trained{lost}{untold}")
     elif not found.count("running"):
-        lines.append(f"Nobody trains it. Go on with: unbraid resume {found.path}")
+        verb = "resume" if found.is_decided else "work"
+        lines.append(f"Nobody trains it. Go on with: unbraid {verb} {found.path}")
     return lines
 
 

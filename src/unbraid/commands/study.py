@@ -284,12 +284,16 @@ def _tell_cost(results: Results, parts: Sequence[Part], device: torch.device, ye
     print(told, file=sys.stderr, flush=True)
 
 
+_OF_SMALL = "Scale small tests the machinery: its verdicts say nothing about the paper."
+
+
 def shown(verb: str, made: Any, given: dict[str, Any]) -> str:
     """What was made or found, and what to type next."""
     if verb == "list":
         return made
     if verb == "check":
-        return _verdicts(made)
+        small = given.get("scale") == "small"
+        return _verdicts(made) + (f"\n{_OF_SMALL}" if small else "")
     if verb == "report":
         return f"Open in a browser: {made}"
     options = [

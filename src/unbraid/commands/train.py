@@ -195,7 +195,7 @@ def resume_folder(
     if check_on(on, address):
         ray_module()
         run = open_run(folder, data=data, device="cpu")
-        run.more(steps, seeds)
+        run.more(steps, seeds, quiet)
         run.train_on_ray(ray_kind(device), address, quiet)
         return run
     run = open_run(folder, data=data, device=device)

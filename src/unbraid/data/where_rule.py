@@ -53,7 +53,18 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 _FUNCTIONS = {"abs": 0, "correlated": 2, "anticorrelated": 2, "confounded": 1}
 """How many factors each takes; a width follows, but for `abs`, which takes any value."""
 _LONGEST = 2000
-_REMEDY = "Write a rule on the factors with == < and or, such as: shape != 2 or x < 16."
+
+
+def _example(values: dict[str, NDArray[Any]]) -> str:
+    """Such a rule on the first and the last factor that have several *values*; empty where none
+    has.
+    """
+    several = [name for name, own in values.items() if len(own) > 1]
+    if not several:
+        return ""
+    first, last = several[0], several[-1]
+    middle = values[last][len(values[last]) // 2]
+    return f", such as: {first} != {values[first][-1]:g} or {last} < {middle:g}"
 
 
 class SamplingRule:
@@ -63,6 +74,7 @@ class SamplingRule:
         self.text = str(text).strip()
         self._names, self._sizes = dataset.factor_names, dataset.factor_sizes
         self._values = dict(zip(dataset.factor_names, dataset.factor_values, strict=True))
+        self._remedy = f"Write a rule on the factors with == < and or{_example(self._values)}."
         if not self.text:
             raise invalid(
                 "where", "must be a rule", str(text), "Leave it out to train on everything."
@@ -81,7 +93,7 @@ class SamplingRule:
                 warnings.simplefilter("ignore")
                 self._tree = ast.parse(self.text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise invalid("where", "must be an expression", self.text, _REMEDY) from error
+            raise invalid("where", "must be an expression", self.text, self._remedy) from error
 
     def weights(self, factors: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight of each row of *factors*; refused unless finite, at least 0, not all 0."""
@@ -93,14 +105,16 @@ class SamplingRule:
             with np.errstate(all="ignore"):
                 found = np.asarray(self._value(self._tree, columns), dtype=np.float64)
         except RecursionError as error:
-            raise invalid("where", "must be a simpler expression", self.text, _REMEDY) from error
+            raise invalid(
+                "where", "must be a simpler expression", self.text, self._remedy
+            ) from error
         weights = np.broadcast_to(found, (len(factors),))
         bad = ~(np.isfinite(weights) & (weights >= 0))
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             place = ", ".join(f"{name}={column[row]}" for name, column in columns.items())
             found = Shown(f"{weights[row]:g} at {place}")
-            raise invalid("where", "must give finite weights of at least 0", found, _REMEDY)
+            raise invalid("where", "must give finite weights of at least 0", found, self._remedy)
         if not weights.any():
             raise invalid(
                 "where",
@@ -162,12 +176,12 @@ class SamplingRule:
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
             # They bind more tightly than comparisons: x == 1 | y == 2 would not mean what it seems
             # to.
-            raise invalid("where", "is written with `and` and `or`", part, _REMEDY)
+            raise invalid("where", "is written with `and` and `or`", part, self._remedy)
         rule = (
             "may use factors, numbers, comparisons, and, or, not, in, + - * / % and "
             + ", ".join(_FUNCTIONS)
         )
-        raise invalid("where", rule, part or self.text, _REMEDY)
+        raise invalid("where", rule, part or self.text, self._remedy)
 
     def _choices(self, node: ast.AST) -> list[float]:
         """The numbers behind `in`."""
