@@ -18,6 +18,7 @@ from unbraid.core.checks import read_whole
 from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
 from unbraid.core.folders import given_path, kind_of, meant
 from unbraid.core.progress import Progress
+from unbraid.core.words import count
 
 if TYPE_CHECKING:
     from unbraid.data.dataset import Dataset
@@ -173,9 +174,20 @@ def _chosen(population: Population, members: Sequence[int | str] | str) -> list[
 def _written(out: Path, exploration: Exploration, keys: list[str] | None, quiet: bool) -> Path:
     from unbraid.report.explore.context import is_page, write_file, write_folder
 
+    there = list(exploration.population.opened)
     if is_page(out):
-        return write_file(out, exploration, keys)
-    keys = list(exploration.population.opened) if keys is None else keys
+        kept: list[int] = []
+        page = write_file(out, exploration, keys, kept.append)
+        if keys is None and len(kept) < len(there) and not quiet:
+            size = page.stat().st_size / 1e6
+            print(
+                f"{len(kept)} of {count(len(there), 'model')} are kept with this page ({size:.0f}"
+                " MB). --members chooses others; a folder as --out holds all.",
+                file=sys.stderr,
+                flush=True,
+            )
+        return page
+    keys = there if keys is None else keys
     with Progress("writing", "models", len(keys), quiet) as progress:
         return write_folder(out, exploration, keys, lambda one: progress.advance(one, False))
 

@@ -308,7 +308,10 @@ def test_a_folder_that_is_written_again_keeps_no_other_models(explored: Run, tmp
 
 
 def test_a_file_takes_the_best_that_fit(
-    explored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    explored: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     from unbraid.report.explore import context
 
@@ -316,11 +319,13 @@ def test_a_file_takes_the_best_that_fit(
     rank = {row.key: (row.status != "trained", -row.values["mig"]) for row in rows}
     order = sorted(rank, key=lambda key: rank[key])
     monkeypatch.setattr(context, "BYTES_IN_A_FILE", 600_000)
-    page = ub.explore(explored.path, out=tmp_path / "one.html", quiet=True).page
+    page = ub.explore(explored.path, out=tmp_path / "one.html").page
     assert page is not None
     kept = re.findall(r'class="model" data-key="(\d+)"', page.read_text())
     assert 0 < len(kept) < 6
     assert kept == order[: len(kept)]
+    told = f"{len(kept)} of 6 models are kept with this page ("
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_a_failed_load_leaves_the_page_as_it_was_chosen(browser: Any, show: Any, tmp_path: Path):

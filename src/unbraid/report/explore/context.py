@@ -43,7 +43,12 @@ def check_place(out: Path) -> None:
         _check_our_folder(out)
 
 
-def write_file(path: Path, exploration: Exploration, keys: Sequence[str] | None = None) -> Path:
+def write_file(
+    path: Path,
+    exploration: Exploration,
+    keys: Sequence[str] | None = None,
+    progress: Callable[[int], None] = lambda models: None,
+) -> Path:
     """Write the explorer with the models of *keys* in it as one HTML file, and return its path.
 
     Without *keys* it has the best, as many as a mail can carry.
@@ -56,6 +61,7 @@ def write_file(path: Path, exploration: Exploration, keys: Sequence[str] | None 
         if keys is None and models and size > BYTES_IN_A_FILE:
             break
         models[key] = content
+        progress(1)
     return _write(path, exploration.single(models))
 
 
