@@ -479,7 +479,7 @@ def test_a_discovery_with_a_leaf_run(tmp_path):
     record = read_json(tmp_path / "deep" / "discover.json")
     assert record["search"] is None
     assert record["recursion"]["leaf_runs"] == 1
-    starts = ("In all 60 images, 3 things", "Part 1: ", "A last population ")
+    starts = ("In all 60 images, models agreed on 3 things", "Part 1: ", "A last population ")
     for stage, start in zip(made.found.stages, starts, strict=True):
         assert stage.startswith(start)
     assert made.found.from_final

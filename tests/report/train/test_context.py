@@ -141,7 +141,7 @@ def test_a_collapsed_model_is_never_the_best(runs: dict[str, Run], tmp_path: Pat
     page = Page(run.report())
     assert "Best first" not in page.text
     assert "By their numbers, since none of them counts as best; choose" in page.text
-    table = page_context(run.folder)["table"]
+    table = context.page_context(run.folder)["table"]
     assert [row["cells"][0][1] for row in table["rows"]] == list(range(9))
     assert table["sorted_by"] == ("Model", "ascending")
     assert "Every model collapsed: model 0 " in page.text

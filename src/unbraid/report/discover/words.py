@@ -217,9 +217,7 @@ def table_columns(found: Discovery) -> list[TableColumn]:
     ):
         for place, (factor, title) in enumerate(titled(factors, before), start=1):
             slug = _slug(factor.name.title)
-            doubt = (
-                "" if kind == "factor" else f"; {_doubt(found)}, so use it with care"
-            )
+            doubt = "" if kind == "factor" else f"; {_doubt(found)}, so use it with care"
             columns.append(
                 TableColumn(
                     "_".join(filter(None, (kind, f"{place}", slug))), factor.latent, title + doubt

@@ -142,7 +142,8 @@ def hyper_figure(
 ) -> go.Figure:
     """One hyperparameter of every individual by epoch, coloured by score, and the winner's line.
 
-    Those that are collapsed are open circles without a colour: their score means nothing. The axis is logarithmic where all values are positive.
+    Those that are collapsed are open circles without a colour: their score means nothing. The axis
+    is logarithmic where all values are positive.
     """
     epochs, individuals, place = _places(lineage)
     values, scores = (np.asarray(lineage[column], dtype=np.float64) for column in (name, "score"))

@@ -4,8 +4,8 @@
 A latent of the chosen model that carries more than half a nat about an image is a finding. It is
 confirmed where at least half of the other models, trained from other seeds, have a latent that
 follows it (`search/discover/certainty.py`). Of a search whose groups were all collapsed, or of
-models that draw hardly anything, nothing is confirmed. Its name is guessed from simple measurements of the
-images (`search/discover/naming.py`).
+models that draw hardly anything, nothing counts as found. Its name is guessed from simple
+measurements of the images (`search/discover/naming.py`).
 """
 
 from __future__ import annotations
