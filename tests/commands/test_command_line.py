@@ -32,10 +32,10 @@ def test_the_whole_way(unbraid, tmp_path: Path, contents):
     answer = unbraid("score", str(folder), "--metrics", "mig")
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert lines[0].split() == ["seed", "beta", "active_latents", "mig"]
+    assert lines[0].split() == ["seed", "beta", "active_latents", "collapsed", "mig"]
     assert lines[1].split() == ["member", "objective"]
-    scores = [float(line.split()[-2]) for line in lines[2:4]]
-    assert scores == sorted(scores, reverse=True)
+    assert [line.split()[0] for line in lines[2:4]] == ["0", "1"]
+    assert lines[5] == "Sorted by member: all are collapsed, so none counts as best."
     assert lines[-2:] == [
         f"All scores, with their parts: {folder / 'scores.parquet'}",
         f"Look at them:  unbraid report {folder}",

@@ -5,6 +5,7 @@ factors it was not shown.
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import unbraid as ub
+from unbraid.commands.discover import CSV, TABLE
 from unbraid.core import begun
 from unbraid.core.errors import InputError, UnbraidError
-from unbraid.core.store import digest, read_json, write_json
+from unbraid.core.store import digest, read_about_table, read_json, write_json, write_table
 from unbraid.data import load
 from unbraid.population import new_folder
 from unbraid.population.run_folder import MOVED
@@ -404,6 +406,32 @@ def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
     assert made.found.facts["Collapsed groups"].startswith(f"{groups} of {groups}")
 
 
+def test_collapsed_groups_that_draw_and_agree_have_found_nothing(made, tmp_path, monkeypatch):
+    """Headline, page and table agree, also where an earlier version wrote the table."""
+    from unbraid.search.discover import find as finding
+
+    monkeypatch.setattr(finding, "LITTLE_EXPLAINED", -math.inf)
+    monkeypatch.setattr(finding, "FOUND_NATS", 0.0)
+    monkeypatch.setattr(finding, "confirmed", lambda certainty: True)
+    shutil.copytree(made.path, tmp_path / "out")
+    table, about = pd.read_parquet(made.path / TABLE), read_about_table(made.path / TABLE)
+    former = table.rename(columns=lambda name: name.replace("doubtful_", "factor_"))
+    if former.columns.equals(table.columns):
+        former["factor_1_size"] = 0.0
+    write_table(tmp_path / "out" / TABLE, former, about)
+    again = ub.resume(tmp_path / "out", device="cpu", quiet=True)
+    assert again.found.factors == ()
+    assert again.found.doubtful != ()
+    assert again.summary().startswith("Nothing counts as found in your 120 images: every group")
+    page = again.page.read_text("utf-8")
+    assert "Nothing counts as found in your 120 images" in page
+    assert "What was found" not in page
+    for stored in (again.codes, pd.read_csv(tmp_path / "out" / CSV)):
+        codes = [name for name in stored.columns if name not in ("image", "name")]
+        assert len(codes) == len(again.found.doubtful)
+        assert all(name.startswith("doubtful_") for name in codes)
+
+
 @pytest.mark.usefixtures("brief")
 def test_it_can_be_resumed_from_another_folder_and_with_moved_images(tmp_path, monkeypatch):
     folder_of(drawn_images(60), tmp_path / "scans")
@@ -451,7 +479,7 @@ def test_a_discovery_with_a_leaf_run(tmp_path):
     record = read_json(tmp_path / "deep" / "discover.json")
     assert record["search"] is None
     assert record["recursion"]["leaf_runs"] == 1
-    starts = ("In all 60 images, 3 things", "Part 1: ", "A last population ")
+    starts = ("In all 60 images, models agreed on 3 things", "Part 1: ", "A last population ")
     for stage, start in zip(made.found.stages, starts, strict=True):
         assert stage.startswith(start)
     assert made.found.from_final

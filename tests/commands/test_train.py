@@ -463,8 +463,19 @@ def test_a_collapsed_model_is_best_only_where_that_is_asked_for(opened: Run, ref
     shown = score_text("score", table, {"folder": opened.path})
     assert [line.split()[0] for line in shown.splitlines()[2:6]] == ["2", "3", "0", "1"]
     assert remark in shown
-    stored.loc[counts, "value"] = 0
+    assert "Sorted by mig, the highest first, collapsed models last." in shown
+    stored.loc[counts, "value"] = 3
     write_table(opened.path / "scores.parquet", stored)
+    shown = score_text("score", opened.score("mig", quiet=True), {"folder": opened.path})
+    assert "collapsed" not in shown.splitlines()[0]
+    assert "Sorted by mig, the highest first." in shown
+    stored.loc[counts, "value"] = 0
+    stored.loc[stored["quantity"] == "score", "value"] = [0.1, 0.3, 0.2, 0.4]
+    write_table(opened.path / "scores.parquet", stored)
+    shown = score_text("score", opened.score("mig", quiet=True), {"folder": opened.path})
+    assert [line.split()[0] for line in shown.splitlines()[2:6]] == ["0", "1", "2", "3"]
+    assert "collapsed" in shown.splitlines()[0]
+    assert "Sorted by member: all are collapsed, so none counts as best." in shown
     (problem,) = refused(lambda: opened.best("mig"))
     assert (problem.name, problem.rule) == ("best", "needs a model that is not collapsed")
 

@@ -313,7 +313,8 @@ def _run(
     codes = _whole(folder, made_by, given)
     minutes = _minutes(folder, time.monotonic() - start)
     found = described(folder, plan, root, final, findings, stages, device, minutes)
-    if codes is None:
+    # Earlier versions counted what collapsed models saw as found.
+    if codes is None or (found.collapsed and any(name.startswith("factor_") for name in codes)):
         about = {"model": model, "stage": final.path.name if plan.recursion else ""}
         latents = [one.latent for one in (*found.factors, *found.doubtful)]
         about |= _about(made_by) | {"names": _spelled(given), "latents": latents}

@@ -193,8 +193,8 @@ def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
 
 
 def _best_first(table: Any) -> str:
-    """By MIG or else by the first metric, collapsed models last; without settings that are the same
-    for all.
+    """By MIG or else by the first metric, collapsed models last, and by member where all are
+    collapsed; without settings that are the same for all. Below it stands by what it is sorted.
     """
     from unbraid.metrics import METRICS
     from unbraid.scoring.metric_names import base, higher_is_better
@@ -208,18 +208,26 @@ def _best_first(table: Any) -> str:
         for name in table.columns
         if name not in (*scores, *errors, "seed", "active_latents")
         and table[name].nunique(dropna=False) == 1
+        and not (name == "collapsed" and table[name].all())
     ]
-    if scores:
+    order = ""
+    if scores and table["collapsed"].all():
+        order = "Sorted by member: all are collapsed, so none counts as best."
+    elif scores:
         decides = "mig" if "mig" in scores else scores[0]
         ascending = [True, not higher_is_better(decides)]
+        order = f"Sorted by {decides}, the {'lowest' if ascending[1] else 'highest'} first"
+        order += f"{', collapsed models last' if table['collapsed'].any() else ''}."
         table = table.sort_values(["collapsed", decides], ascending=ascending)
-    table = table.drop(columns=same) if len(table) > 1 else table.copy()
+    several = len(table) > 1
+    table = table.drop(columns=same) if several else table.copy()
     for name in [error.removesuffix("_se") for error in errors]:
         pairs = zip(table[name], table.pop(f"{name}_se"), strict=True)
         table[name] = ["NaN" if score != score else shown(score, error) for score, error in pairs]
-    return table.to_string(
+    text = table.to_string(
         max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=_line_width()
     )
+    return f"{text}\n\n{order}" if several and order else text
 
 
 def _line_width() -> int:

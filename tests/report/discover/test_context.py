@@ -137,6 +137,9 @@ def every_kind() -> dict[str, Discovery]:
     none = np.zeros((0, *hues.shape[1:]), np.uint8)
     return {
         "two": discovery(),
+        "collapsed": discovery(
+            factors=(), doubtful=(factor("size", grey("scale"), 0),), collapsed=True
+        ),
         "none": discovery(
             factors=(),
             explained=0.12,
@@ -315,6 +318,18 @@ def test_nothing_found_reads_well(pages: dict[str, Page]) -> None:
     doubt = pages["none_but_doubtful"].text
     assert "The chosen model uses one thing that the other models do not confirm." in doubt
     assert "not confirmed" in doubt
+
+
+def test_a_page_of_collapsed_groups_counts_nothing_as_found(pages: dict[str, Page]) -> None:
+    page = pages["collapsed"]
+    assert "Nothing counts as found in your 2,000 images: every group" in page.text
+    assert "What was found" not in page.text
+    assert "The models have not learned enough yet" in page.text
+    assert "Every group of models was collapsed, so it means little" in page.text
+    assert "cannot draw your images" not in page.text
+    assert "doubtful_1_size" in page.text
+    assert "factor_1" not in page.text
+    assert page.all("div", class_="film") == []
 
 
 def test_doubtful_ones_are_set_apart(pages: dict[str, Page]) -> None:

@@ -24,6 +24,7 @@ from unbraid.report.discover.words import (
     sure_sentence,
     sure_word,
     table_columns,
+    titled,
     unexplained_sentence,
 )
 from unbraid.search.discover.findings import Certainty
@@ -46,6 +47,32 @@ def test_columns_of_equal_titles_differ() -> None:
         found_sentence(found)
         == "Two things that vary in your 2,000 images were found: size, size (2)."
     )
+
+
+def test_no_two_things_have_the_same_name() -> None:
+    """Be they confirmed or doubtful, or named like a number by people."""
+    found = discovery(
+        factors=(factor("size", grey("scale"), 0), factor("size (2)", grey("scale"), 1)),
+        doubtful=(factor("size", grey("x"), 7),),
+    )
+    sized = [title for _, title in titled(found.doubtful, found.factors)]
+    assert sized == ["size (3)"]
+    meanings = [column.meaning for column in table_columns(found)[2:]]
+    assert meanings[:2] == ["size", "size (2)"]
+    assert meanings[2].startswith("size (3); not confirmed by other models")
+
+
+def test_of_collapsed_groups_nothing_counts_as_found() -> None:
+    found = discovery(factors=(), doubtful=(factor("size", grey("scale"), 0),), collapsed=True)
+    assert found_sentence(found) == (
+        "Nothing counts as found in your 2,000 images: every group of models was collapsed. They"
+        " need more time."
+    )
+    assert doubtful_sentence(found) == ""
+    assert remedies(found)[0] == "hardly begun"
+    (column,) = table_columns(found)[2:]
+    assert column.name == "doubtful_1_size"
+    assert "every group was collapsed" in column.meaning
 
 
 def test_of_models_that_cannot_draw_yet_one_thing_is_said() -> None:

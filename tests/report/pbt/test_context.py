@@ -269,6 +269,24 @@ def test_collapsed_individuals_are_marked_and_never_the_best() -> None:
     assert list(best["y"]) == [0.5, 0.55, 0.7], "by score where all are collapsed"
 
 
+def test_a_collapsed_individual_has_no_colour_among_hyperparameters() -> None:
+    """However high its score is, which would make it the brightest dot."""
+    table = by_hand()
+    table["active_latents"] = [2] * 9
+    table["collapsed"] = [False] * 7 + [True, False]
+    figure = hyper_figure(table, "beta", (2, 2), "MIG")
+    marks, dots = trace(figure, "collapsed"), trace(figure, "individuals")
+    assert (len(marks["y"]), marks["y"], marks["text"]) == (1, [4.0], ["0.700"])
+    assert marks["marker"]["symbol"] == "circle-open"
+    assert isinstance(marks["marker"]["color"], str)
+    assert len(dots["y"]) == 7
+    assert max(dots["marker"]["color"]) == 0.65
+    table["collapsed"] = table["score"].notna()
+    figure = hyper_figure(table, "beta", (2, 1), "MIG")
+    assert len(trace(figure, "collapsed")["y"]) == 8
+    assert "individuals" not in [one["name"] for one in drawn(figure)["data"]]
+
+
 def test_where_lower_is_better_the_lowest_is_called_the_best() -> None:
     shown = spread_figure(by_hand(), "TC", higher_is_better=False).to_plotly_json()["data"]
     assert list(shown[0]["y"]) == [0.1, 0.35, 0.65]

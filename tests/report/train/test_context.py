@@ -137,7 +137,13 @@ def test_a_collapsed_model_is_never_the_best(runs: dict[str, Run], tmp_path: Pat
     assert "1 (collapsed)" in page.text
     set_active_latents(run, 0)
     assert (summarise(run.folder).best, summarise(run.folder).best_metric) == (None, None)
+    assert "Best first; choose" in page.text
     page = Page(run.report())
+    assert "Best first" not in page.text
+    assert "By their numbers, since none of them counts as best; choose" in page.text
+    table = context.page_context(run.folder)["table"]
+    assert [row["cells"][0][1] for row in table["rows"]] == list(range(9))
+    assert table["sorted_by"] == ("Model", "ascending")
     assert "Every model collapsed: model 0 " in page.text
     assert "The best" not in page.text
     assert "Every model diverged" not in page.text

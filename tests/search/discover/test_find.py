@@ -77,9 +77,13 @@ class Search:
 
     run: Winner
     dataset: Any = DATA
+    collapsed: bool = False
 
     def winner(self) -> Winner:
         return self.run
+
+    def winner_record(self) -> dict[str, Any]:
+        return {"collapsed": self.collapsed}
 
 
 def perfect(z: NDArray[Any]) -> NDArray[np.uint8]:
@@ -106,8 +110,9 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Find:
         decode: Callable[[NDArray[Any]], NDArray[np.uint8]] = perfect,
         names: tuple[str, ...] = (),
         confirming: Any = (),
+        collapsed: bool = False,
     ) -> ModelFindings:
-        search: Any = Search(Winner(list(means), decode))
+        search: Any = Search(Winner(list(means), decode), collapsed=collapsed)
         return find(search, 0, CPU, names, confirming)
 
     return in_first
@@ -221,6 +226,15 @@ def test_nothing_counts_as_found_in_models_that_have_hardly_learned(found: Find)
     assert result.factors == ()
     assert [one.latent for one in result.doubtful] == [OF_X, OF_Y]
     assert [one.share for one in result.doubtful] == [0.0, 0.0]
+
+
+def test_nothing_counts_as_found_where_every_group_was_collapsed(found: Find):
+    """However well the models draw and agree."""
+    sound, sunk = found(CHOSEN, TURNED), found(CHOSEN, TURNED, collapsed=True)
+    assert (sound.collapsed, sunk.collapsed) == (False, True)
+    assert sunk.factors == sound.doubtful == ()
+    assert [one.latent for one in sunk.doubtful] == [one.latent for one in sound.factors] != []
+    assert sunk.explained == sound.explained > 0.9
 
 
 def test_the_worst_images_are_those_it_gives_back_worst(found: Find):

@@ -258,7 +258,8 @@ def test_a_slanted_code_is_called_a_diagonal():
     _, codes, images = named("sprites", x=8, y=8, scale=2, x_range=0.9, y_range=0.9)
     slanted = [codes[:, 1] + codes[:, 2], codes[:, 1] - codes[:, 2], -codes[:, 1] - codes[:, 2]]
     falling, rising, back = name_factors(np.stack(slanted, axis=1), images)
-    assert {one.title for one in (falling, rising, back)} == {"diagonal position"}
+    assert falling.title == back.title == "position along the falling diagonal"
+    assert rising.title == "position along the rising diagonal"
     assert "from the upper left to the lower right" in falling.sentence
     assert "from the lower left to the upper right" in rising.sentence
     assert "from the lower right to the upper left" in back.sentence

@@ -64,7 +64,7 @@ def page_context(found: Discovery) -> dict[str, Any]:
     """Everything the template shows."""
     _check(found)
     factors = [_factor(one, title) for one, title in titled(found.factors)]
-    doubtful = [_factor(one, title) for one, title in titled(found.doubtful)]
+    doubtful = [_factor(one, title) for one, title in titled(found.doubtful, found.factors)]
     columns = table_columns(found)
     return {
         "title": "What varies in your images",
@@ -85,6 +85,7 @@ def page_context(found: Discovery) -> dict[str, Any]:
         "lost_pixels": lost_pixels(found) if found.resized_from else 0,
         "larger_side": larger_side(found),
         "learned": learned(found),
+        "collapsed": found.collapsed,
         "pairs": _pairs(found.originals, found.remembered),
         "worst": _pairs(found.worst, found.worst_remembered),
         "tables": found.tables,

@@ -6,6 +6,7 @@ Sentences here are those that the terminal says too; the rest of the page's are 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -36,8 +37,10 @@ class TableColumn:
 
 
 def learned(found: Discovery) -> bool:
-    """Whether the models draw the images well enough for anything to be said."""
-    return not found.explained < LITTLE_EXPLAINED
+    """Whether the models draw the images well enough for anything to be said, and not all groups of
+    them are collapsed.
+    """
+    return not (found.collapsed or found.explained < LITTLE_EXPLAINED)
 
 
 def found_sentence(found: Discovery) -> str:
@@ -52,6 +55,11 @@ def found_sentence(found: Discovery) -> str:
         return f"{number} {thing} in {images} {was} found: {', '.join(titles)}."
     if learned(found):
         return f"Nothing was found in {images} that several models agree on."
+    if found.collapsed:
+        return (
+            f"Nothing counts as found in {images}: every group of models was collapsed. They need"
+            " more time."
+        )
     return (
         f"Nothing can be said yet: the models have not learned to draw {images}. They need more"
         " time."
@@ -71,15 +79,21 @@ def doubtful_sentence(found: Discovery) -> str:
     )
 
 
-def titled(factors: Sequence[FoundFactor]) -> list[tuple[FoundFactor, str]]:
-    """Factors with their plain names, numbered where two have the same one."""
-    seen: dict[str, int] = {}
-    rows = []
-    for factor in factors:
-        title = factor.name.title
-        seen[title] = seen.get(title, 0) + 1
-        rows.append((factor, title if seen[title] == 1 else f"{title} ({seen[title]})"))
-    return rows
+def titled(
+    factors: Sequence[FoundFactor], before: Sequence[FoundFactor] = ()
+) -> list[tuple[FoundFactor, str]]:
+    """Factors with their plain names, numbered where two have the same one or one of those told
+    *before* has it.
+    """
+    seen, rows = set[str](), []
+    for factor in (*before, *factors):
+        names = itertools.chain(
+            [factor.name.title], (f"{factor.name.title} ({more})" for more in itertools.count(2))
+        )
+        title = next(name for name in names if name not in seen)
+        seen.add(title)
+        rows.append((factor, title))
+    return rows[len(before) :]
 
 
 def sure_word(certainty: Certainty) -> str:
@@ -197,18 +211,26 @@ def table_columns(found: Discovery) -> list[TableColumn]:
         TableColumn("image", None, "the number of the image, counted from 0"),
         TableColumn("name", None, "its file name, or its number where it came without one"),
     ]
-    for kind, factors in (("factor", found.factors), ("doubtful", found.doubtful)):
-        for place, (factor, title) in enumerate(titled(factors), start=1):
+    for kind, factors, before in (
+        ("factor", found.factors, ()),
+        ("doubtful", found.doubtful, found.factors),
+    ):
+        for place, (factor, title) in enumerate(titled(factors, before), start=1):
             slug = _slug(factor.name.title)
-            doubt = (
-                "" if kind == "factor" else "; not confirmed by other models, so use it with care"
-            )
+            doubt = "" if kind == "factor" else f"; {_doubt(found)}, so use it with care"
             columns.append(
                 TableColumn(
                     "_".join(filter(None, (kind, f"{place}", slug))), factor.latent, title + doubt
                 )
             )
     return columns
+
+
+def _doubt(found: Discovery) -> str:
+    """Why a doubtful factor is one."""
+    if found.collapsed:
+        return "of models of which every group was collapsed"
+    return "not confirmed by other models" if learned(found) else "of models that cannot draw yet"
 
 
 def _slug(title: str) -> str:

@@ -142,22 +142,30 @@ def hyper_figure(
 ) -> go.Figure:
     """One hyperparameter of every individual by epoch, coloured by score, and the winner's line.
 
-    The axis is logarithmic where all values are positive.
+    Those that are collapsed are open circles without a colour: their score means nothing. The axis
+    is logarithmic where all values are positive.
     """
     epochs, individuals, place = _places(lineage)
     values, scores = (np.asarray(lineage[column], dtype=np.float64) for column in (name, "score"))
     present, scored = np.isfinite(values), np.isfinite(scores)
     dotted = present & (individuals % dotted_every(lineage) == 0)
+    sunk = collapsed_rows(lineage)
+    sound = dotted & scored & ~sunk
     sideways = epochs + 1 + _ROOM * (2 * individuals / max(1, int(individuals.max())) - 1)
     sideways = sideways.round(3)
     hover = "epoch %{customdata[0]}, individual %{customdata[1]}<br>"
     hover += f"{html.escape(symbol(name))} %{{y:.4g}}<br>"
     label = html.escape(score_label)
     grey = {"marker_size": 5, "marker_symbol": "x"}
+    hollow = {
+        "text": [score_shown(score) for score in scores[dotted & sunk].tolist()],
+        "marker_size": _dot_size(lineage) + 1,
+        "marker_symbol": "circle-open",
+    }
     coloured = {
         "marker_size": _dot_size(lineage),
         "marker_colorscale": "Viridis",
-        "marker_showscale": True,
+        "marker_showscale": bool(sound.any()),
         "marker_colorbar_title_text": label,
     }
     scored_label = f"{label} %{{marker.color:.3f}}"
@@ -173,13 +181,8 @@ def hyper_figure(
         )
         for title, rows, colour, tail, look in (
             ("no score", dotted & ~scored, WENT_ON, "no score", grey),
-            (
-                "individuals",
-                dotted & scored,
-                short(scores[dotted & scored]),
-                scored_label,
-                coloured,
-            ),
+            ("collapsed", dotted & sunk, MUTED, f"{label} %{{text}}, collapsed", hollow),
+            ("individuals", sound, short(scores[sound]), scored_label, coloured),
         )
     ]
     path = [place[key] for key in ancestry(lineage, *winner)]

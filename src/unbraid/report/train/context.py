@@ -331,7 +331,7 @@ def _bar_figures(
 
 
 def _table(found: RunSummary) -> dict[str, Any]:
-    """All members with their scores, best first."""
+    """All members with their scores, best first, or by their numbers where none is best."""
     quantities = [name for name in ("loss", "reconstruction", "kl") if name in found.final]
     heads = [
         "Model",
@@ -362,7 +362,7 @@ def _table(found: RunSummary) -> dict[str, Any]:
                     "cells": cells,
                     "best": member == found.best and len(found.names) > 1,
                     "colour": setting.colour,
-                    "rank": found.rank(member),
+                    "rank": (member,) if found.best is None else found.rank(member),
                 }
             )
     rows.sort(key=lambda row: row["rank"])
@@ -372,7 +372,9 @@ def _table(found: RunSummary) -> dict[str, Any]:
         "long": len(rows) > _LONG_TABLE,
         "numeric": range(2, len(heads)),
         "sorted_by": (
-            (found.metrics[0].label, "descending")
+            ("Model", "ascending")
+            if found.best is None
+            else (found.metrics[0].label, "descending")
             if found.by_mig
             else (quantity_label("loss"), "ascending")
         ),

@@ -97,17 +97,21 @@ class RunSummary:
         ]
 
     def rank(self, member: int) -> tuple[float, ...]:
-        """Sort key, best first: by MIG where there is one, then by loss.
+        """Sort key, best first: by MIG where there is one, then by loss; where no member is best,
+        by their numbers.
 
         Collapsed members follow, and diverged ones.
         """
+        state = 2 * (member in self.diverged) + (member in self.collapsed)
+        if self.best is None:
+            return state, member
         score = (
             self.metrics[0].scores.get(member, -math.inf)
             if self.by_mig
             else float(member == self.best)
         )
         return (
-            2 * (member in self.diverged) + (member in self.collapsed),
+            state,
             -score,
             self.final.get("loss", {}).get(member, math.inf),
             member,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from unbraid.core.words import count
 from unbraid.population.devices import cores
 from unbraid.search.discover.find import LITTLE_EXPLAINED, ModelFindings
 from unbraid.search.discover.findings import Discovery
@@ -58,10 +59,11 @@ def described(
         again_with(plan.command, plan.source, longer),
         "the same with more time, into a new folder",
     )
-    if final.winner_record()["collapsed"]:
+    if findings.collapsed:
         warnings.append(
-            "Every group of models was collapsed: the numbers by which a model of it describes an"
-            " image say nothing about the image, so nothing counts as found. Give it more time."
+            "Every group of models was collapsed: too few of the numbers by which a model of it"
+            " describes an image say anything about the image, so nothing counts as found. Give it"
+            " more time."
         )
     elif findings.explained < LITTLE_EXPLAINED:
         warnings.append(
@@ -76,6 +78,7 @@ def described(
         factors=findings.factors,
         doubtful=findings.doubtful,
         explained=findings.explained,
+        collapsed=findings.collapsed,
         udr=record["score"],
         originals=findings.originals,
         remembered=findings.remembered,
@@ -145,17 +148,16 @@ def again_with(command: str, source: str, minutes: int) -> str:
 def _stage_sentence(stage: Stage) -> str:
     if stage.kind is StageKind.ROOT:
         found = (
-            f"{len(stage.active)} things were found that models agree on (agreement"
-            f" {stage.score:.2f})"
+            f"models agreed on {count(len(stage.active), 'thing')} (agreement {stage.score:.2f})"
         )
         return f"In all {stage.images:,} images, {stage.ended or found}."
     if stage.kind is StageKind.FINAL:
         return (
-            "A last population was trained on all images to hold everything that was found (score"
+            "A last population was trained on all images to hold everything that was seen (score"
             f" {stage.score:.2f})."
         )
     part = f"Part {stage.leaf + 1}"
     if stage.images == 0:
         return f"{part}: {stage.ended}"
-    what = stage.ended or f"{len(stage.active)} more were found (agreement {stage.score:.2f})"
+    what = stage.ended or f"models agreed on {len(stage.active)} more (agreement {stage.score:.2f})"
     return f"{part}: in {stage.images:,} images in which those hardly vary, {what}."

@@ -3,8 +3,9 @@
 
 A latent of the chosen model that carries more than half a nat about an image is a finding. It is
 confirmed where at least half of the other models, trained from other seeds, have a latent that
-follows it (`search/discover/certainty.py`). Its name is guessed from simple measurements of the
-images (`search/discover/naming.py`).
+follows it (`search/discover/certainty.py`). Of a search whose groups were all collapsed, or of
+models that draw hardly anything, nothing counts as found. Its name is guessed from simple
+measurements of the images (`search/discover/naming.py`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class ModelFindings:
     factors: tuple[FoundFactor, ...]
     doubtful: tuple[FoundFactor, ...]
     explained: float
+    collapsed: bool
+    """Whether every group of models was collapsed, so that nothing counts as found."""
     originals: NDArray[np.uint8]
     remembered: NDArray[np.uint8]
     worst: NDArray[np.uint8]
@@ -112,7 +115,8 @@ def find(
             )
         )
     # Latents of models that have hardly learned anything follow each other by accident.
-    learned = explained >= LITTLE_EXPLAINED
+    collapsed = bool(search.winner_record()["collapsed"])
+    learned = explained >= LITTLE_EXPLAINED and not collapsed
     shown = sample[: len(sample) : max(1, len(sample) // EXAMPLES)][:EXAMPLES]
     worst = sample[np.argsort(-errors, kind="stable")[:EXAMPLES]]
     return ModelFindings(
@@ -120,6 +124,7 @@ def find(
         factors=_numbered(one for one in found if learned and confirmed(one.certainty)),
         doubtful=_numbered(one for one in found if not (learned and confirmed(one.certainty))),
         explained=explained,
+        collapsed=collapsed,
         originals=dataset.images(shown),
         remembered=decoder.decode(mean[shown]),
         worst=dataset.images(worst),

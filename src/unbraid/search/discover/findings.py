@@ -109,6 +109,8 @@ class Discovery:
     """
     stages: tuple[str, ...] = ()
     """What the recursion did, a sentence a stage; empty without recursion."""
+    collapsed: bool = False
+    """Every group of models was collapsed: nothing counts as found."""
     warnings: tuple[str, ...] = ()
     commands: tuple[tuple[str, str], ...] = ()
     """What a person can do next: command and what it does."""

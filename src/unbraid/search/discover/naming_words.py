@@ -41,7 +41,7 @@ class _Words:
     falling: str
 
 
-_PLACE_ON_DIAGONAL = ("diagonal position", "diagonal position", "its place along that diagonal")
+_DIAGONAL = "diagonal position"
 _WORDS = {
     "centre_x": _Words(
         *("horizontal position", "horizontal position", "its horizontal centre"),
@@ -54,12 +54,16 @@ _WORDS = {
         "moves from bottom to top",
     ),
     "diagonal_falling": _Words(
-        *_PLACE_ON_DIAGONAL,
+        _DIAGONAL,
+        "position along the falling diagonal",
+        "its place along that diagonal",
         "moves from the upper left to the lower right",
         "moves from the lower right to the upper left",
     ),
     "diagonal_rising": _Words(
-        *_PLACE_ON_DIAGONAL,
+        _DIAGONAL,
+        "position along the rising diagonal",
+        "its place along that diagonal",
         "moves from the lower left to the upper right",
         "moves from the upper right to the lower left",
     ),
