@@ -208,8 +208,8 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(
 ):
     images, wanted, needed = drawn_images(60), list[int](), new_folder.bytes_needed
 
-    def watched(*given):
-        wanted.append(needed(*given))
+    def watched(*given, **how):
+        wanted.append(needed(*given, **how))
         if len(wanted) == 2:
             raise KeyboardInterrupt  # there is room, and the search is about to train
         return wanted[-1]
