@@ -28,7 +28,7 @@ class CrossingsResult:
     page: Path
 
     def table(self) -> pd.DataFrame:
-        """The ε at which s passes each factor, near by (per deviation) and overall; NaN for never."""
+        """The ε at which s passes each factor, near by and overall; NaN for never."""
         return self.sweep.crossings.table()
 
     def summary(self) -> str:

@@ -226,7 +226,7 @@ def test_a_report_on_perturbed_data(tmp_path):
     effect = s_of(load(tmp_path / "p"))
     assert table.loc["s", "change"] == pytest.approx(effect.changes(0.1).mean())
     assert table.loc["s", "expansiveness"] == pytest.approx(effect.expansiveness(0.1))
-    assert effect.step == pytest.approx(step_length(8), rel=1e-3)
+    assert effect.step == pytest.approx(4.0 / scale)  # rows, in rows per deviation
     assert table.loc["s", "explained_variance"] == pytest.approx(effect.explained_variance(0.1))
     control = perturbation_report(load(tmp_path / "u"))
     assert control.table().index.tolist() == ["scale", "x", "y"]

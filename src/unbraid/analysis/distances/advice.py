@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a VAE will and will not see of some data, and which loss to try, in one sentence.
 
-A factor is seen where its images are far enough apart, and its order where distances follow it. A
-factor of two values has one distance, of which no order is asked.
+A factor is seen where its images are far enough apart, and its order where distances follow it.
 Where they do not, overlap losses (Michlo et al. 2023) are tried on the same data: a blur helps
-where shapes have moved clear of themselves, not where values are kinds or lie on a circle.
+where shapes have moved clear of themselves, not where values are kinds or lie on a circle. A factor
+of two values has one distance, of which no order is asked.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Seen:
 
     well: list[str]
     hardly: list[str]
-    """Their order can be seen, but their images are almost alike."""
+    """Their order can be seen, or none is asked, but their images are almost alike."""
     unordered: list[str]
     binary: list[str]
     """Of two values; well or hardly seen too."""

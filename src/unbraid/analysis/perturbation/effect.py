@@ -6,8 +6,8 @@ Zietlow et al. 2021, figure 4: near and overall.
 Here s is a factor of its own that shows in images through `ε f(s)` alone and is drawn independently
 of them, as in the paper's figure. A step of s is worth as many rows as one of the finest factor
 (`pattern.steps_of`). Near, s passes a factor when a deviation of s changes images more than one of
-the factor (eq. 7, as `expansiveness` counts it); overall, when it explains more variance (eq. 9). Departs: none known; the
-paper prints the figure, not the numbers.
+the factor (eq. 7, as `expansiveness` counts it); overall, when it explains more variance (eq. 9).
+Departs: none known; the paper prints the figure, not the numbers.
 
 On all dSprites with an s of 32 steps, x is passed near by at ε = 0.126 and overall at 0.169,
 clipped and with 4 rows a step. Unclipped it is 0.063 and 0.085; with 1 row, 0.180 and 0.173

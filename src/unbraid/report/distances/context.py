@@ -164,7 +164,7 @@ def order_sentence(found: Distances) -> str:
     lost_said = f"; for {', '.join(lost)} no order can be seen" if lost else ""
     caveat = "This means something only for factors whose values have an order: not for kinds, and"
     caveat += " not for angles and hues, which are circles."
-    return f"Distances follow the order of the values {said}{lost_said}.{aside} {caveat}"
+    return f"Distances follow the order of the values {said}{lost_said}. {caveat}{aside}"
 
 
 def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
@@ -205,8 +205,8 @@ def _maps(found: Distances, figures: dict[str, Any]) -> list[dict[str, Any]]:
                     "about": about,
                 }
             )
-            asked = level is not None and not factor.binary
-            cells[-1]["order"] = _correlation(level.factors[number]) if asked else ""
+            untold = level is None or factor.binary
+            cells[-1]["order"] = "" if untold else _correlation(level.factors[number])
         rows.append({"name": level_name(key), "measure": measure, "cells": cells})
     return rows
 
