@@ -205,8 +205,9 @@ def _maps(found: Distances, figures: dict[str, Any]) -> list[dict[str, Any]]:
                     "about": about,
                 }
             )
-            untold = level is None or factor.binary
-            cells[-1]["order"] = "" if untold else _correlation(level.factors[number])
+            cells[-1]["order"] = (
+                "" if level is None or factor.binary else _correlation(level.factors[number])
+            )
         rows.append({"name": level_name(key), "measure": measure, "cells": cells})
     return rows
 
