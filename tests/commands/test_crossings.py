@@ -29,6 +29,24 @@ def test_the_table_is_that_of_the_analysis_and_the_page_shows_it(tmp_path: Path)
     assert ub.crossings("sprites", data_options=SPRITES, out=page).page == page  # its own page
 
 
+def test_table_and_headline_are_where_the_lines_of_the_figure_cross(tmp_path: Path):
+    """Of factors with 2, 4 and 5 values beside an s of 32: a step of each is another length."""
+    shown, page = np.linspace(0.0005, 1.0, 2000), tmp_path / "page.html"
+    made = ub.crossings(
+        "sprites", data_options=SPRITES, out=page, epsilons=shown.tolist(), clip=False
+    )
+    lines = made.sweep.lines("local").pivot(index="x", columns="group", values="y")
+    assert {*lines.columns} == {"s", *made.table().index}
+    for name, passed in made.table()["local"].items():
+        first = (lines["s"] >= lines[name]).idxmax()
+        assert first - 0.0005 <= passed <= first, name
+        assert f"{name} at {passed:.3f}" in page.read_text()
+    # Not step for step: of s that is a sixteenth of one of scale, which has two values.
+    factors, s = made.sweep.factors, made.sweep.change / np.array(made.sweep.epsilons)
+    step_for_step = factors.change[0] / s.mean()
+    assert made.table().loc["scale", "local"] < 0.1 * step_for_step
+
+
 def test_a_factor_that_is_never_passed_is_told_as_such(tmp_path: Path):
     """Clipped and with rows that hardly move, the step of s changes next to nothing."""
     made = ub.crossings(

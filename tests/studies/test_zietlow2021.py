@@ -16,6 +16,7 @@ from tests.studies.zietlow2021_tables import WORLDS
 from unbraid.studies.finding import Estimate
 from unbraid.studies.intervals import mean_of
 from unbraid.studies.zietlow2021 import STUDY
+from unbraid.studies.zietlow2021.computed import computed
 from unbraid.studies.zietlow2021.models import at_best, best_scale, of_halves, two_groups
 from unbraid.studies.zietlow2021.settings import DSPRITES, MODIFIED, NOISE, ORIGINAL
 
@@ -51,6 +52,15 @@ def test_the_order_of_local_and_overall_depends_on_what_is_left_open():
     assert found.low < 1 < found.value
     assert verdict("ZIE-F4b", pd.DataFrame()) == "undecided"
     assert verdict("ZIE-F4a", pd.DataFrame()) == "reproduced"
+
+
+def test_s_passes_factors_where_the_lines_of_the_figures_cross():
+    """Of every factor, with as many values as s (32) or others; on black and white s grows as ε."""
+    for one in computed()["variants"]:
+        lines = pd.DataFrame(one["lines"]["local"]).pivot(index="x", columns="group", values="y")
+        slope = (lines["s"] / lines.index).iloc[0]
+        expected = [lines[name].iloc[0] / slope for name in one["factors"]]
+        assert one["local"] == pytest.approx(expected, rel=1e-3)
 
 
 def test_what_was_found_before_is_told_as_it_is():
@@ -201,7 +211,6 @@ def test_intervals_cover_what_ten_seeds_give_on_average():
 def test_what_was_computed_comes_out_again(tmp_path: Path):
     """Parts of computed.json made anew: the bound on some images, the four variants."""
     from unbraid.studies.zietlow2021.compute import bound, variants
-    from unbraid.studies.zietlow2021.computed import computed
 
     for kept in computed()["bounds"]:
         again = bound(kept["epsilon"], tmp_path, 4096)

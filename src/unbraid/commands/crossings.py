@@ -59,8 +59,9 @@ def crossings(
 ) -> CrossingsResult:
     """From which epsilon on an independent s counts more than each factor; trains nothing.
 
-    Zietlow et al. (2021), figure 4: local expansiveness and explained variance of s, which shows
-    in images through a faint pattern alone, beside those of the factors. Writes a page.
+    Zietlow et al. (2021), figure 4: local expansiveness (change of images per standard deviation)
+    and explained variance of s, which shows in images through a faint pattern alone, beside those
+    of the factors. Writes a page.
     """
     from unbraid.analysis.perturbation.epsilon_sweep import EPSILONS, epsilon_sweep
     from unbraid.core.folders import PAGES

@@ -152,7 +152,10 @@ def printed(found: Distances) -> str:
     for level in found.levels:
         ranked = sorted(level.factors, key=lambda one: -one.importance.mean)
         rows = [("random pairs", level.random, "")]
-        rows += [(one.factor, one.importance, _shown(one.spearman)) for one in ranked]
+        rows += [
+            (one.factor, one.importance, "two values" if one.binary else _shown(one.spearman))
+            for one in ranked
+        ]
         table = pd.DataFrame(
             {
                 "mean": f"{one.mean:#.4g}".rstrip("."),

@@ -81,6 +81,31 @@ def test_one_factor_and_equal_images() -> None:
     assert told(same) == "Under mse all images are alike: there is nothing for a VAE to see."
 
 
+def test_of_two_values_no_order_is_asked() -> None:
+    """They have one distance: seen or hardly seen by how large it is."""
+    text = told(ub.load("sprites", x=6, y=4, scale=2, image_size=28))
+    start = "A VAE with the loss mse will see x, scale and y, each in its order"
+    assert text == f"{start} (if of more than two values)."
+    data = ub.load("sprites", x=2, y=2, scale=2, image_size=28)
+    assert losses_to_try(perceived_distances(data, pairs=60), data) == []
+    text = told(data)
+    assert text.startswith("A VAE with the loss mse will see ")
+    assert "order" not in text
+    assert told(of_levels(0, 180)).startswith(
+        "A VAE with the loss mse will see light; it will hardly see spot, which"
+    )
+    # A binary factor is hardly seen where its one distance is small, and others keep their order.
+    rows = np.array([[light, spot] for light in range(4) for spot in range(2)])
+    images = np.zeros((8, 16, 16, 1), np.uint8)
+    images[:] = (60 * rows[:, 0])[:, None, None, None]
+    images[:, 3, 3, 0] += (40 * rows[:, 1]).astype(np.uint8)
+    faint = ub.load(images, factors=rows, factor_names=["light", "spot"])
+    assert "will see light; it will hardly see spot, which" in told(faint)
+    kinds = of_levels(0, 180, 60, 120, 30, 150)  # in no order, unlike a binary factor beside them
+    both = perceived_distances(kinds, pairs=60)
+    assert "the values of light apart in little or no order" in advice(both)
+
+
 @pytest.mark.parametrize("spacing", [2, 8])
 def test_only_what_helps_is_advised(spacing: int) -> None:
     """A loss that orders no better is not named."""

@@ -22,7 +22,7 @@ def test_lines_cross_where_the_crossings_are(clip: bool):
     for quantity, places in (("local", at.local), ("overall", at.overall)):
         for name, place in zip(("scale", "x", "y"), places, strict=True):
             sweep = epsilon_sweep(data, [0.98 * place, min(1.0, 1.02 * place)], clip=clip)
-            column = "change" if quantity == "local" else "explained_variance"
+            column = "expansiveness" if quantity == "local" else "explained_variance"
             factor = getattr(sweep.factors, column)[sweep.factors.factors.index(name)]
             own = getattr(sweep, column)
             assert own[0] < factor < own[1], (quantity, name)

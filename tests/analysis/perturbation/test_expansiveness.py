@@ -225,6 +225,8 @@ def test_a_report_on_perturbed_data(tmp_path):
     assert report.max_norm_images == len(base)
     effect = s_of(load(tmp_path / "p"))
     assert table.loc["s", "change"] == pytest.approx(effect.changes(0.1).mean())
+    assert table.loc["s", "expansiveness"] == pytest.approx(effect.expansiveness(0.1))
+    assert effect.step == pytest.approx(4.0 / scale)  # rows, in rows per deviation
     assert table.loc["s", "explained_variance"] == pytest.approx(effect.explained_variance(0.1))
     control = perturbation_report(load(tmp_path / "u"))
     assert control.table().index.tolist() == ["scale", "x", "y"]

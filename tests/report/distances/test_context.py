@@ -89,6 +89,24 @@ def test_squares_that_never_overlap_in_words(made: dict[str, tuple[Distances, Pa
     ]
 
 
+def test_factors_of_two_values_are_left_out_of_the_question_of_order(tmp_path: Path) -> None:
+    data = ub.load("sprites", x=6, y=4, scale=2, image_size=28)
+    found = perceived_distances(data, pairs=60)
+    said = order_sentence(found)
+    assert said.startswith("Distances follow the order of the values best for ")
+    assert "no order can be seen" not in said
+    assert said.endswith(" Of two values no order is asked: scale.")
+    text = Page(write_distances(found, data, tmp_path, "unbraid distances it")).text
+    assert "two values" in text
+    assert "ρ undefined" not in text
+    few = perceived_distances(ub.load("sprites", x=2, y=2, scale=2, image_size=28), pairs=60)
+    assert order_sentence(few) == (
+        "Each factor has two values, of which no order is asked, only how far apart they are."
+    )
+    one = perceived_distances(ub.load("sprites", x=2, y=1, scale=1, image_size=28), pairs=60)
+    assert order_sentence(one).startswith("The factor has two values, ")
+
+
 def test_a_member_has_a_row_for_every_level(made: dict[str, tuple[Distances, Path]]) -> None:
     found, path = made["member"]
     page = Page(path)

@@ -3,7 +3,8 @@
 
 A factor is seen where its images are far enough apart, and its order where distances follow it.
 Where they do not, overlap losses (Michlo et al. 2023) are tried on the same data: a blur helps
-where shapes have moved clear of themselves, not where values are kinds or lie on a circle.
+where shapes have moved clear of themselves, not where values are kinds or lie on a circle. A factor
+of two values has one distance, of which no order is asked.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class _Seen:
 
     well: list[str]
     hardly: list[str]
-    """Their order can be seen, but their images are almost alike."""
+    """Their order can be seen, or none is asked, but their images are almost alike."""
     unordered: list[str]
+    binary: list[str]
+    """Of two values; well or hardly seen too."""
 
 
 def advise(found: Distances, dataset: Dataset, device: torch.device | str = "cpu") -> str:
@@ -73,31 +76,37 @@ def advice(found: Distances, tried: Sequence[Distances] = ()) -> str:
     if not found.inputs.random.mean > 0:
         return f"Under {found.loss} all images are alike: there is nothing for a VAE to see."
     seen = _seen(found)
-    said = [f"will see {_listed(seen.well)}"] if seen.well else []
+    said = [f"will see {listed(seen.well)}"] if seen.well else []
     if seen.hardly:
         said.append(
-            f"will hardly see {_listed(seen.hardly)}, which a smaller β keeps longer, since"
+            f"will hardly see {listed(seen.hardly)}, which a smaller β keeps longer, since"
             " images that differ there alone are almost alike"
         )
     if seen.unordered:
-        said.append(
-            f"will tell the values of {_listed(seen.unordered)} apart in little or no order"
-        )
+        said.append(f"will tell the values of {listed(seen.unordered)} apart in little or no order")
     text = f"A VAE with the loss {found.loss} {'; it '.join(said)}"
     if not seen.unordered:
-        return f"{text}{'' if seen.hardly else ', each in its order'}."
+        return f"{text}{'' if seen.hardly else _in_order(seen)}."
     return f"{text}: {_remedy(found, seen.unordered, tried)}."
 
 
 def _seen(found: Distances) -> _Seen:
     ranked = sorted(found.inputs.factors, key=lambda one: -one.importance.mean)
-    ordered = [one for one in ranked if _order(one) >= ORDERED]
+    ordered = [one for one in ranked if one.binary or _order(one) >= ORDERED]
     least = SEEN * found.inputs.random.mean
     return _Seen(
         [one.factor for one in ordered if one.importance.mean >= least],
         [one.factor for one in ordered if one.importance.mean < least],
-        [one.factor for one in ranked if _order(one) < ORDERED],
+        [one.factor for one in ranked if not one.binary and _order(one) < ORDERED],
+        [one.factor for one in ranked if one.binary],
     )
+
+
+def _in_order(seen: _Seen) -> str:
+    """What is said of the order where all factors are *seen* well."""
+    if len(seen.binary) == len(seen.well):
+        return ""
+    return f", each in its order{' (if of more than two values)' if seen.binary else ''}"
 
 
 def _order(one: FactorDistances) -> float:
@@ -120,9 +129,9 @@ def _remedy(found: Distances, unordered: Sequence[str], tried: Sequence[Distance
     _, mean, loss, helped = best
     if loss:
         rest = [name for name in unordered if name not in helped]
-        kept = f", though not {_listed(rest)}" if rest else ""
+        kept = f", though not {listed(rest)}" if rest else ""
         return (
-            f"try {loss}, which orders {_listed(helped)} (rank correlation {mean:.2f}){kept},"
+            f"try {loss}, which orders {listed(helped)} (rank correlation {mean:.2f}){kept},"
             " unless these are kinds, angles or hues"
         )
     return (
@@ -132,10 +141,10 @@ def _remedy(found: Distances, unordered: Sequence[str], tried: Sequence[Distance
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names as people list them.
 
-    >>> _listed(["x", "y", "scale"])
+    >>> listed(["x", "y", "scale"])
     'x, y and scale'
     """
     *most, last = names

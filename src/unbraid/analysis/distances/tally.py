@@ -48,6 +48,11 @@ class FactorDistances:
     spearman_of_mean: float
     """Rank correlation of the mean matrix with the ground truth."""
 
+    @property
+    def binary(self) -> bool:
+        """Two values have one distance, which is in no order with others nor out of it."""
+        return len(self.values) == 2
+
 
 def ground_truth(values: NDArray[np.int64]) -> NDArray[np.float64]:
     """L1 distances between samples that differ in one factor: |i - j|."""

@@ -50,6 +50,11 @@ class EpsilonSweep:
         """What the factors of the data do."""
         return self.crossings.factors
 
+    @property
+    def expansiveness(self) -> NDArray[np.float64]:
+        """That change per deviation of s, at each ε."""
+        return self.change / step_length(self.steps)
+
     def lines(self, quantity: str) -> pd.DataFrame:
         """`local`, the expansiveness, or `overall`, the variance, of s and of every factor over ε:
         columns x, y, group.
@@ -57,9 +62,7 @@ class EpsilonSweep:
         import pandas as pd
 
         if quantity == "local":
-            own = self.change / step_length(self.steps)
-            sizes = np.array([step_length(size) for size in self.factors.values])
-            others = self.factors.change / sizes
+            own, others = self.expansiveness, self.factors.expansiveness
         else:
             own, others = self.explained_variance, self.factors.explained_variance
         parts = [("s", own)]

@@ -9,7 +9,8 @@ w]` summed over pixels, which is what PCA would follow.
 Departs: on a grid d is a step of the factor, since nothing lies between. The sliding pattern is a
 step function, whose α of eq. 7 is 0 for any δ; it too is judged by steps (`perturbation`). Steps
 are counted in deviations of a uniform factor, so that factors with many values and with few
-compare.
+compare. Kinds, such as shape, have no deviation: their values count as evenly spaced too, in the
+order in which they stand.
 """
 
 from __future__ import annotations
@@ -54,14 +55,18 @@ class Expansiveness:
     """Whether that was all of them; otherwise the variance is corrected for the size of the sample.
     """
 
+    @property
+    def expansiveness(self) -> NDArray[np.float64]:
+        """The change per deviation of each factor; NaN where there is no change to tell."""
+        return self.change / np.array([step_length(size) for size in self.values])
+
     def table(self) -> pd.DataFrame:
         """One row a factor; `expansiveness` is the change per deviation of the factor."""
         import pandas as pd
 
-        per_deviation = self.change / np.array([step_length(size) for size in self.values])
         columns = {"values": self.values, "change": self.change, "least_change": self.least_change}
         rows = columns | {
-            "expansiveness": per_deviation,
+            "expansiveness": self.expansiveness,
             "explained_variance": self.explained_variance,
         }
         return pd.DataFrame(rows, index=pd.Index(self.factors, name="factor"))

@@ -82,7 +82,7 @@ def sentence(found: EpsilonSweep) -> str:
         return "s passes no factor near by, whatever epsilon."
     order = local.sort_values()
     each = ", ".join(f"{name} at {value:.3f}" for name, value in order.items())
-    return f"Near by s passes {each}."
+    return f"Near by, deviation for deviation, s passes {each}."
 
 
 def _sample(found: EpsilonSweep) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unbraid.analysis.distances.advice import listed
 from unbraid.analysis.distances.learnt import LEVELS
 from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
 from unbraid.analysis.distances.tally import FactorDistances, Importance
@@ -142,12 +143,17 @@ def importance_sentence(found: Distances) -> str:
 
 def order_sentence(found: Distances) -> str:
     """How far the order of the values can be seen in the images."""
-    defined = [one for one in found.inputs.factors if math.isfinite(one.spearman)]
-    lost = [one.factor for one in found.inputs.factors if not math.isfinite(one.spearman)]
+    binary = [one.factor for one in found.inputs.factors if one.binary]
+    asked = [one for one in found.inputs.factors if not one.binary]
+    if not asked:
+        said = "The factor has" if len(binary) == 1 else "Each factor has"
+        return f"{said} two values, of which no order is asked, only how far apart they are."
+    defined = [one for one in asked if math.isfinite(one.spearman)]
+    lost = [one.factor for one in asked if not math.isfinite(one.spearman)]
+    aside = f" Of two values no order is asked: {listed(binary)}." if binary else ""
     if not defined:
-        return (
-            "No order among the values can be seen: along every traversal all distances are equal."
-        )
+        said = "No order among the values can be seen: along every traversal all distances"
+        return f"{said} are equal.{aside}"
     best, worst = (of(defined, key=lambda one: one.spearman) for of in (max, min))
     if best.spearman - worst.spearman < 5e-4:
         which = " and ".join(one.factor for one in defined) if len(defined) < 3 else "the factors"
@@ -158,7 +164,7 @@ def order_sentence(found: Distances) -> str:
     lost_said = f"; for {', '.join(lost)} no order can be seen" if lost else ""
     caveat = "This means something only for factors whose values have an order: not for kinds, and"
     caveat += " not for angles and hues, which are circles."
-    return f"Distances follow the order of the values {said}{lost_said}. {caveat}"
+    return f"Distances follow the order of the values {said}{lost_said}. {caveat}{aside}"
 
 
 def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
@@ -199,7 +205,9 @@ def _maps(found: Distances, figures: dict[str, Any]) -> list[dict[str, Any]]:
                     "about": about,
                 }
             )
-            cells[-1]["order"] = "" if level is None else _correlation(level.factors[number])
+            cells[-1]["order"] = (
+                "" if level is None or factor.binary else _correlation(level.factors[number])
+            )
         rows.append({"name": level_name(key), "measure": measure, "cells": cells})
     return rows
 
@@ -246,7 +254,9 @@ def _order_rows(found: Distances) -> list[tuple[str, list[dict[str, str]]]]:
                 if one.undefined
                 else ""
             )
-            cells.append({"text": _correlation(one), "style": _heat(one.spearman), "note": note})
+            text = "two values" if one.binary else _correlation(one)
+            note = "" if one.binary else note
+            cells.append({"text": text, "style": _heat(one.spearman), "note": note})
         rows.append((factor.factor, cells))
     return rows
 

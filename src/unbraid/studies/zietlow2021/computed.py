@@ -63,7 +63,10 @@ def bound(table: pd.DataFrame) -> Finding:
 
 
 def local_crossing(table: pd.DataFrame) -> Finding:
-    """ZIE-F4a: the ε from which a step of s changes images more than a step of position."""
+    """ZIE-F4a: the ε from which s changes images more than position does, step by step.
+
+    Both have 32 values, so that their steps are equally long in deviations too.
+    """
     each = {_key(one): _passed(one, "local") for one in computed()["variants"]}
     return Finding(
         (
