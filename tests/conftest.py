@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,21 +53,27 @@ class Answer(NamedTuple):
 Unbraid = Callable[..., Answer]
 
 
+@pytest.fixture(autouse=True)
+def _signals_as_they_were() -> Iterator[None]:
+    """The command line sets what signals do, at its end to nothing, which processes that later
+    tests start would inherit.
+    """
+    names = (name for name in ("SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name))
+    before = {one: signal.getsignal(one) for one in (getattr(signal, name) for name in names)}
+    yield
+    for one, handler in before.items():
+        if signal.getsignal(one) is not handler:
+            signal.signal(one, handler)
+
+
 @pytest.fixture
 def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Unbraid:
     """Calls the command line in this process."""
 
     def call(*words: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["unbraid", *words])
-        names = (name for name in ("SIGTERM", "SIGHUP", "SIGUSR1") if hasattr(signal, name))
-        changed = [getattr(signal, name) for name in names]
-        before = {one: signal.getsignal(one) for one in changed}
-        try:
-            with pytest.raises(SystemExit) as caught:
-                cli.main()
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
         return Answer(int(caught.value.code or 0), *capsys.readouterr())
 
     return call

@@ -69,6 +69,8 @@ def test_what_cannot_be_is_refused(tmp_path: Path):
     ]  # fmt: skip
     with pytest.raises(InputError, match="epsilons must be numbers above 0 and at most 1"):
         ub.crossings("sprites", data_options=SPRITES, epsilons="0.1,7", out=tmp_path / "n.html")
+    with pytest.raises(InputError, match="at most 1; got 0"):  # as the command line reads -0
+        ub.crossings("sprites", data_options=SPRITES, epsilons=0, out=tmp_path / "n.html")  # pyright: ignore
     np.save(tmp_path / "own.npy", np.zeros((8, 16, 16, 1), np.uint8))
     with pytest.raises(InputError, match="must have factors that s can be compared with"):
         ub.crossings(tmp_path / "own.npy", out=tmp_path / "n.html")

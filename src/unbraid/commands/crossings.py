@@ -84,7 +84,7 @@ def crossings(
     given = as_numbers(epsilons, always_list=True) if isinstance(epsilons, str) else epsilons
     found = epsilon_sweep(
         dataset,
-        EPSILONS if given is None else given,
+        EPSILONS if given is None else [given] if isinstance(given, (int, float)) else given,
         steps=steps,
         rows_per_step=rows,
         clip=bool(clip),
