@@ -164,7 +164,9 @@ def test_exit_codes(unbraid, monkeypatch, error: BaseException, code: int, text:
     assert unbraid("list", "metrics") == (code, "", f"unbraid: {text}\n")
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_stopped_training_says_how_to_go_on_and_does(unbraid, tmp_path: Path, stop):
     run = tmp_path / "run"
     words = ("train", DATA, "vae", "--out", str(run), "--checkpoint-seconds", "0.05")

@@ -334,6 +334,7 @@ def test_scores_are_one_row_per_member_beside_its_hyperparameters(opened: Run):
     assert opened.score("mig", quiet=True)["mig"].tolist() == table["mig"].tolist()
 
 
+@pytest.mark.slow
 def test_scores_asked_for_in_training_are_those_of_scoring_afterwards(
     opened: Run, unbraid, tmp_path: Path
 ):

@@ -104,7 +104,7 @@ KINDS: tuple[Kind, ...] = (
         ),
         other=(("finished_recursion", "{other}", "2"),),
     ),
-    Kind("stopped-rpu", (("stopped_recursion", "{f}"),), (RESUME,)),
+    Kind("stopped-rpu", (("stopped_recursion", "{f}"),), (RESUME,), slow=True),
     Kind(
         "discover",
         (("discovery", "sprites", "{f}"),),
@@ -192,6 +192,7 @@ KINDS: tuple[Kind, ...] = (
         (("stopped_study", "{f}"),),
         (Verb("study run toy --scale small --results {f} --device cpu"),),
         damaged=(".work/**/*",),
+        slow=True,
     ),
     own(
         "folder",

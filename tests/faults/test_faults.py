@@ -16,7 +16,13 @@ CHEAP, DEAR = 6, 1
 """Faults of a scenario in the default suite."""
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "rpu_same_labels" else name
+        for name in SCENARIOS
+    ],
+)
 def test_some_faults_change_no_bit(player: Player, name: str):
     faults = player.faults(name)
     count = min(DEAR if SCENARIOS[name].dear else CHEAP, len(faults))

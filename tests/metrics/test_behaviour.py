@@ -45,7 +45,13 @@ SAME_SCORE: dict[str, dict[str, Any]] = {
 """Options without which a metric computes more than its score."""
 
 
-@pytest.mark.parametrize("name", list(METRICS.built_in))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "downstream_reduced" else name
+        for name in METRICS.built_in
+    ],
+)
 def test_the_documented_scores_are_those_computed_now(name: str) -> None:
     kinds = FEW_KINDS if name in EXPENSIVE else tuple(KINDS)
     _check_recorded(name, kinds, **SAME_SCORE.get(name, {}))

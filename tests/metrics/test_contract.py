@@ -26,7 +26,13 @@ CHEAPER: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(METRICS.built_in))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "downstream_reduced" else name
+        for name in METRICS.built_in
+    ],
+)
 def test_metric_keeps_the_contract(name: str) -> None:
     check_metric(name, **CHEAPER.get(name, {}))
 

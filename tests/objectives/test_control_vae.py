@@ -247,6 +247,7 @@ def test_rules_do_not_share_a_chunk():
     assert structure(ControlVAE()) == structure(ControlVAE(capacity=3, beta_min=0))
 
 
+@pytest.mark.slow
 def test_training_brings_the_kl_to_the_set_point(tmp_path):
     # A larger integral gain than the paper's, for a thousand steps instead of a million; the VAE's
     # own KL is below 9 nats.

@@ -123,7 +123,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dic
 
 
 @pytest.mark.parametrize(
-    ("kills", "steps"), [(2, 250), pytest.param(20, 1200, marks=pytest.mark.slow)]
+    ("kills", "steps"), [(1, 150), pytest.param(20, 1200, marks=pytest.mark.slow)]
 )
 def test_kills_change_no_bit(tmp_path: Path, undisturbed, kills: int, steps: int):
     folder = tmp_path / "run"

@@ -191,6 +191,7 @@ def test_one_of_many_waits_for_who_holds_the_folder(
     assert run_status(run).finished
 
 
+@pytest.mark.slow
 def test_workers_take_first_what_nobody_searches(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     """As the docs say: several processes with the same list of searches."""
     plan, dataset = make_search(

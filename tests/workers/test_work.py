@@ -54,6 +54,7 @@ def test_workers_share_a_run(hosts: Hosts, tmp_path: Path, plain):
     assert not [*run.path.rglob("*lease*"), *run.path.rglob("*.part")]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_s_chunk_is_gone_on_with(hosts: Hosts, tmp_path: Path, plain):
     """One on this machine at once, one elsewhere after its lease."""
     run = make_run(tmp_path / "run", seeds=4, steps=100)

@@ -110,6 +110,7 @@ def test_a_blur_brings_the_order_back() -> None:
         assert one.undefined == 0
 
 
+@pytest.mark.slow
 def test_dsprites_is_table_a1() -> None:
     """Michlo et al., Table A1, within 0.002. With pairs of equal value counted in, shape would be
     .0143: a third less.

@@ -428,6 +428,7 @@ MOST_WORK = 3.0
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "shape"), [case for case in CASES if case[1] in ((1, 64, 64), (3, 64, 64))], ids=str
 )

@@ -398,6 +398,7 @@ def test_noise_is_never_named_by_a_measurement(seed, count):
         assert (name.statistic, name.correlation) == ("", 0.0)
 
 
+@pytest.mark.slow
 def test_no_factor_of_the_drawn_sets_gets_a_wrong_name():
     """Every name, if any, is one of these; from 300 images and from noise as large as the factor
     itself.
