@@ -103,6 +103,7 @@ KINDS: tuple[Kind, ...] = (
             Verb("score {f}/final-1 --metrics mig,sap --device cpu"),
         ),
         other=(("finished_recursion", "{other}", "2"),),
+        slow=True,
     ),
     Kind("stopped-rpu", (("stopped_recursion", "{f}"),), (RESUME,), slow=True),
     Kind(
