@@ -24,7 +24,8 @@ from unbraid.core.folders import check_still_there
 from unbraid.core.lease import Lease
 from unbraid.core.lease_holder import SECONDS, SUFFIX, Watch
 from unbraid.population.checkpoint import Curves, chunk_name
-from unbraid.population.failures import FAILED, Chunk, Failure, failed_here
+from unbraid.population.failures import FAILED, Failure, failed_here
+from unbraid.population.member import Chunk
 from unbraid.population.run_folder import RunFolder
 
 _LOOK_SECONDS = 1.0

@@ -19,7 +19,7 @@ from unbraid.population.checkpoint import results_of
 from unbraid.population.chunk_queue import Taken
 from unbraid.population.cuda_graph import Stepper, rehearse
 from unbraid.population.devices import device_type
-from unbraid.population.failures import Chunk, members_told
+from unbraid.population.member import Chunk, members_told
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
 from unbraid.population.training_step import TrainingStep

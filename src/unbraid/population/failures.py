@@ -15,9 +15,8 @@ from unbraid.core.errors import UnbraidError
 from unbraid.core.files import remove
 from unbraid.core.store import read_json, write_json
 from unbraid.population.checkpoint import chunk_name
-from unbraid.population.member import Member
+from unbraid.population.member import Chunk, members_told
 
-Chunk = tuple[Member, ...]
 FAILED = ".failed.json"
 """What a chunk is called that could not be trained."""
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -77,12 +76,6 @@ def told_failures(failures: Iterable[tuple[Chunk, Failure]]) -> list[str]:
         f"{', '.join(found)} could not be trained on {failure.host}: {failure.why}"
         for failure, found in names.items()
     ]
-
-
-def members_told(chunk: Chunk) -> str:
-    """What messages call the members of *chunk*: member 3, or members 3 to 7."""
-    first, last = chunk[0].id, chunk[-1].id
-    return f"member {first}" if first == last else f"members {first} to {last}"
 
 
 def forget_failure(folder: Path, chunk: Chunk) -> None:

@@ -181,3 +181,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, (int, float)) else str(value)
+
+
+Chunk = tuple[Member, ...]
+"""Members that train together."""
+
+
+def members_told(chunk: Chunk) -> str:
+    """What messages call the members of *chunk*: member 3, or members 3 to 7."""
+    first, last = chunk[0].id, chunk[-1].id
+    return f"member {first}" if first == last else f"members {first} to {last}"

@@ -16,7 +16,8 @@ from unbraid.core.lease_holder import Seen, Watch, silence
 from unbraid.core.store import read_about
 from unbraid.population.checkpoint import chunk_name
 from unbraid.population.chunk_queue import lease_place, steps_by_chunk
-from unbraid.population.failures import Chunk, members_told, read_failure
+from unbraid.population.failures import read_failure
+from unbraid.population.member import Chunk, members_told
 from unbraid.population.run_folder import RunFolder
 
 State = Literal["done", "running", "stalled", "failed", "begun", "left"]

@@ -33,7 +33,7 @@ from unbraid.core.lease import LostLeaseError, remove_of_the_dead
 from unbraid.core.lease_holder import SECONDS
 from unbraid.population.background_save import BackgroundSave
 from unbraid.population.checkpoint import Curves, Trained
-from unbraid.population.chunk_queue import Chunk, ChunkQueue, Taken
+from unbraid.population.chunk_queue import ChunkQueue, Taken
 from unbraid.population.chunk_training import ChunkTraining, Report, Told
 from unbraid.population.devices import (
     chunk_size,
@@ -53,7 +53,7 @@ from unbraid.population.failures import (
     told_failures,
     write_failure,
 )
-from unbraid.population.member import Member
+from unbraid.population.member import Chunk, Member
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State

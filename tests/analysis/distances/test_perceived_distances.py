@@ -26,26 +26,9 @@ from unbraid.analysis.distances.tally import ground_truth, rank_correlations
 from unbraid.commands.run import Run
 from unbraid.core.errors import InputError
 
-SMALL: dict[str, Any] = {"image_size": 16, "x": 5, "y": 4, "scale": 2}
+from .conftest import SMALL
+
 GAPS = ground_truth(np.arange(8))
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Two small trained members."""
-    return ub.train(
-        "sprites",
-        ["beta_vae", "ae"],
-        out=tmp_path_factory.mktemp("run") / "run",
-        data_options=SMALL,
-        network="mlp",
-        network_options={"hidden": 16},
-        steps=60,
-        latents=3,
-        learning_rate=1e-2,
-        device="cpu",
-        quiet=True,
-    )
 
 
 @pytest.fixture(scope="module")
