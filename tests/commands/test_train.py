@@ -8,6 +8,7 @@ import importlib
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -428,18 +429,22 @@ def test_best_is_the_highest(opened: Run, refused):
         assert (problem.name, problem.value) == ("metric", metric)
 
 
-def test_without_a_metric_the_best_is_chosen_without_labels_once_that_is_settled(
+def test_without_a_metric_the_best_is_chosen_in_a_way_that_is_trusted(
     opened: Run, refused, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     from unbraid.studies.finding import Estimate
     from unbraid.studies.locatello2019 import choosing
 
-    monkeypatch.setattr(choosing, "settled_by_committed", lambda: None)
-    (problem,) = refused(opened.best)
-    assert (problem.name, problem.value) == ("metric", None)
-    assert "run.best('udr')" in problem.remedy
-    known = choosing.Settled("ELBO", Estimate("ELBO", 0.87, 0.76, 0.98, 180), ("a", "b", "c"))
-    monkeypatch.setattr(choosing, "settled_by_committed", lambda: known)
+    good = Estimate("ELBO", 0.87, 0.76, 0.98, 180)
+    known = choosing.Choice("ELBO", good, {"a": 0.9, "b": 0.84})
+    no_better_on_b = replace(known, by_data={"a": 0.9, "b": 0.4})
+    for nothing in (None, no_better_on_b, replace(known, quantile=replace(good, low=0.6))):
+        monkeypatch.setattr(choosing, "best_choice_known", lambda nothing=nothing: nothing)
+        (problem,) = refused(opened.best)
+        assert (problem.name, problem.value) == ("metric", None)
+        assert "run.best('udr')" in problem.remedy
+        assert ("better than 87%" in problem.remedy) == (nothing is not None)
+    monkeypatch.setattr(choosing, "best_choice_known", lambda: known)
     table = opened.score(["elbo", "udr", "active_units"], quiet=True)
     winner = opened.best(collapsed=True).member.id
     assert winner == table.reset_index().set_index("member")["elbo"].idxmax()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,10 +15,10 @@ from unbraid.studies.locatello2019.choosing import (
     JUDGED,
     NEEDED,
     WAYS,
+    best_choice,
     estimates,
     pick,
     quantiles,
-    settled,
 )
 from unbraid.studies.locatello2019.models import SCORES
 
@@ -68,31 +70,40 @@ def test_a_score_that_is_noise_picks_a_random_one():
     assert 0.3 < found.value < 0.7
 
 
-def test_the_way_that_knows_is_settled_once_data_suffice():
+def test_the_way_that_knows_is_trusted_once_data_suffice():
     enough = world(*FOUR, good="elbo")
-    found = settled(enough)
+    found = best_choice(enough)
     assert found is not None
     assert found.way == "ELBO"
-    assert found.data == FOUR[1:]  # dSprites had been looked at
+    assert (*found.by_data,) == FOUR[1:]  # dSprites had been looked at
+    assert found.trusted
     assert found.quantile.low > choosing.LEAST_QUANTILE
-    assert "better than 9" in found.sentence()
-    assert settled(enough[enough["data"] != FOUR[1]]) is None
-    assert settled(world(*FOUR, good="elbo", seeds=4)) is None
+    assert "better than 9" in found.expectation()
+    assert best_choice(enough[enough["data"] != FOUR[1]]) is None
+    assert best_choice(world(*FOUR, good="elbo", seeds=4)) is None
     half = enough[(enough["data"] != FOUR[3]) | (enough["objective"] != "beta_vae")]
-    assert settled(half) is None
+    assert best_choice(half) is None
+    assert best_choice(pd.DataFrame()) is None
 
 
-def test_no_way_is_settled_where_none_is_good():
-    assert settled(world(*FOUR)) is None
-    assert settled(pd.DataFrame()) is None
+def test_no_way_is_trusted_where_none_is_good():
+    found = best_choice(world(*FOUR))
+    assert found is not None
+    assert not found.trusted
 
 
-def test_a_way_that_fails_on_one_data_set_is_not_settled():
-    table = world(*FOUR, "scream_dsprites", good="udr")
+def test_a_way_that_fails_on_one_data_set_is_not_trusted():
+    table = world(*FOUR, "scream_dsprites", "cars3d", "smallnorb", good="udr")
     bad = (table["data"] == "shapes3d_drawn").to_numpy()
     table.loc[bad, "udr"] *= -1
     table.loc[~bad, [*JUDGED]] = table.loc[~bad, ["udr"] * len(JUDGED)].to_numpy()
-    assert settled(table) is None
+    found = best_choice(table)
+    assert found is not None
+    assert found.way == "UDR"
+    assert found.quantile.low > choosing.LEAST_QUANTILE
+    assert not found.trusted
+    assert "on shapes3d_drawn" in found.expectation()
+    assert replace(found, by_data={"cars3d": 0.51}).trusted
 
 
 def test_committed_tables_can_be_read():
@@ -101,3 +112,4 @@ def test_committed_tables_can_be_read():
     rows = choosing.choosable(table("locatello2019"))
     found = estimates(rows)
     assert all(0 <= found[way].low <= found[way].value <= found[way].high <= 1 for way in WAYS)
+    assert choosing.best_choice_known() is not None

@@ -13,7 +13,7 @@ from unbraid.studies.locatello2019.models import SCORES
 
 
 def table_of_choices() -> str:
-    """A row for each way to choose and data set with its quantiles, and what is settled."""
+    """A row for each way to choose and data set with its quantiles, and what they come to."""
     _, models, _ = found("locatello2019")
     rows = choosing.choosable(models)
     if rows is None:
@@ -38,18 +38,24 @@ def table_of_choices() -> str:
         ]
     counts = rows.groupby("data", sort=False)["seed"].nunique().to_dict()
     seeds = ", ".join(f"{name} {count}" for name, count in counts.items())
-    return "\n\n".join([table(head, cells), f"Seeds: {seeds}.", wrap(_settled(models))])
+    return "\n\n".join([table(head, cells), f"Seeds: {seeds}.", wrap(_outcome(models))])
 
 
-def _settled(models: object) -> str:
-    way = choosing.settled(models)
-    if way is None:
+def _outcome(models: object) -> str:
+    known = choosing.best_choice(models)
+    if known is None:
         return (
-            "Nothing is settled yet: the rule asks for whole grids on"
+            "Nothing is decided yet: the rule asks for whole grids on"
             f" {choosing.LEAST_DATA} data sets besides {choosing.SEEN}, so `run.best()` asks for a"
             " metric."
         )
-    return f"`run.best()` without a metric: {way.sentence()}."
+    if known.trusted:
+        return f"`run.best()` without a metric chooses {known.expectation()}."
+    return (
+        "No way passes the rule, which asks for an interval wholly above"
+        f" {choosing.LEAST_QUANTILE:.0%} on data besides {choosing.SEEN}, and for more than half on"
+        f" each: `run.best()` asks for a metric. Best did a choice {known.expectation()}."
+    )
 
 
 def _with_interval(one: Estimate) -> str:

@@ -373,15 +373,17 @@ class Run:
         """The model that the way of the study picks; says how good to expect it."""
         from unbraid.studies.locatello2019 import choosing
 
-        way = choosing.settled_by_committed()
-        if way is None:
-            rule = "must be given: no choice without labels is known to be good yet"
-            remedy = "For example run.best('udr'); docs/search.md has what is known."
+        known = choosing.best_choice_known()
+        if known is None or not known.trusted:
+            rule = "must be given: no choice without labels is known to be good"
+            remedy = "For example run.best('udr'); docs/search.md has how good such choices were."
+            if known is not None:
+                remedy = f"Best did one {known.expectation()}. {remedy}"
             raise invalid("metric", rule, None, remedy)
         table = self._scored_alive(choosing.NEEDED, collapsed)
         scores = {name: table[name].to_numpy(dtype=float) for name in choosing.NEEDED}
-        member = int(table.index[choosing.pick(way.way, scores)][0])  # type: ignore[index]
-        print(f"member {member}: {way.sentence()}", file=sys.stderr, flush=True)
+        member = int(table.index[choosing.pick(known.way, scores)][0])  # type: ignore[index]
+        print(f"member {member}: chosen {known.expectation()}", file=sys.stderr, flush=True)
         return self.model(member)
 
     def model(self, member: int) -> Model:
