@@ -121,6 +121,18 @@ def test_violins_have_a_shape_where_numbers_vary_and_strengths_in_order():
     assert x > WIDE / 2  # beta 16 came first, and stands on the right
 
 
+def test_every_seed_of_a_violin_is_seen_and_its_shape_ends_with_them():
+    table = rows(*((1.0, value, "a") for value in (2.0, 2.0, 2.0, 3.0)))
+    figure = Drawn(exhibit("violins", table))
+    dots = [(float(one.attrib["cx"]), float(one.attrib["cy"])) for one in figure.all("circle")]
+    assert len({*dots}) == 4
+    (alone,) = [x for x, y in dots if y == min(y for _, y in dots)]
+    assert sorted(x - alone for x, _ in dots) == pytest.approx([-4.5, 0.0, 0.0, 4.5], abs=0.11)
+    corners = [one.split(",") for one in figure.all("polygon")[0].attrib["points"].split()]
+    ends = [float(y) for _, y in corners]
+    assert [min(ends), max(ends)] == pytest.approx(sorted({y for _, y in dots}), abs=0.11)
+
+
 def test_a_matrix_shows_its_numbers_and_the_papers():
     figure = Drawn(MATRIX)
     assert figure.count["rect"] == 1 + 4

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -43,6 +44,8 @@ COLOURS = (
 PAPER = "#9aa4af"
 DASHES = ("", "6 4", "2 3")
 PLOT_HEIGHT = 270.0
+DOT = 1.8
+"""Radius of a value of a violin."""
 MOST_DOTS = 60
 """A violin of more values shows its shape alone."""
 
@@ -138,7 +141,7 @@ def _plot(exhibit: Exhibit, table: pd.DataFrame, width: float) -> str:
     bottom = top + PLOT_HEIGHT
     log = "y" in exhibit.logarithmic
     y = spread(
-        _reach(exhibit.form, table, log),
+        _reach(table, log),
         bottom,
         top,
         zero=exhibit.form == "bars" and not log,
@@ -162,13 +165,10 @@ def _plot(exhibit: Exhibit, table: pd.DataFrame, width: float) -> str:
     return document(width, bottom + height, parts, exhibit.caption)
 
 
-def _reach(form: Form, table: pd.DataFrame, log: bool) -> list[float]:
+def _reach(table: pd.DataFrame, log: bool) -> list[float]:
     """All numbers that the y axis must hold."""
     columns = [name for name in ("y", "low", "high") if name in table]
     values = table[columns].to_numpy(dtype=float).ravel()
-    if form == "violins":
-        shapes = [_outline(part.to_numpy()) for _, part in table.groupby(["x", "group"])["y"]]
-        values = np.concatenate([values, *(shape[0] for shape in shapes if shape is not None)])
     if log:  # an interval may go below 0 and is then cut where the values end
         lowest = table["y"].to_numpy(dtype=float).min()
         values = values[values > lowest / 3]
@@ -310,7 +310,9 @@ def _violins(frame: Frame, each: Groups, styles: Mapping[str, Look]) -> list[str
                 parts.append(element("polygon", points=_path([*half, *other]), fill=colour,
                                      fill_opacity="0.25", stroke=colour))  # fmt: skip
             if len(values) <= MOST_DOTS:
-                dots = [element("circle", cx=x, cy=frame.y.at(value), r=1.8) for value in values]
+                ys = [frame.y.at(value) for value in values]
+                places = zip(_side_by_side(ys), ys, strict=True)
+                dots = [element("circle", cx=x + aside, cy=y, r=DOT) for aside, y in places]
                 parts.append(group(dots, fill=colour))
             y = frame.y.at(float(np.median(values)))
             ends = {"x1": x - 0.25 * wide, "x2": x + 0.25 * wide, "y1": y, "y2": y}
@@ -318,15 +320,26 @@ def _violins(frame: Frame, each: Groups, styles: Mapping[str, Look]) -> list[str
     return parts
 
 
+def _side_by_side(ys: Sequence[float]) -> list[float]:
+    """How far aside each dot goes, so that none of as good as the same height hides another."""
+    rows = [round(y / (2 * DOT)) for y in ys]
+    seen: Counter[int] = Counter()
+    aside = []
+    for row in rows:
+        aside.append(2.5 * DOT * (seen[row] - (rows.count(row) - 1) / 2))
+        seen[row] += 1
+    return aside
+
+
 def _outline(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Heights and widths (1 at most) of a density by Gaussian kernels, Silverman's bandwidth; None
-    where nothing varies.
+    """Heights and widths (1 at most) of a density by Gaussian kernels, Silverman's bandwidth, from
+    the least value to the largest: scores have bounds. None where nothing varies.
     """
     deviation = values.std(ddof=1) if len(values) > 1 else 0.0
     if not deviation > 1e-9 * np.abs(values).max():
         return None
     bandwidth = 0.9 * deviation * len(values) ** -0.2
-    heights = np.linspace(values.min() - bandwidth, values.max() + bandwidth, 31)
+    heights = np.linspace(values.min(), values.max(), 31)
     density = np.exp(-0.5 * ((heights[:, None] - values) / bandwidth) ** 2).sum(axis=1)
     return heights, density / density.max()
 
