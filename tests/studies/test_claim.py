@@ -63,11 +63,12 @@ def test_every_mistake_in_a_file_of_claims_is_told(tmp_path: Path, refused):
     path = tmp_path / "claims.toml"
     text = CLAIMS.replace('id = "TOY-2"', 'id = "TOY-1"').replace('side = "above"', 'side = "up"')
     text = text.replace('place = "page 3"\n', "").replace('source = "text"', 'sauce = "text"')
-    path.write_text(text + '\n[[claim]]\nid = "TOY-4"\nplace = "page 4"\n')
+    path.write_text(text + '\n[[claim]]\nid = "TOY-4"\nplace = "page 4"\nscale = "big"\n')
     told = "\n".join(" ".join(one) for one in refused(read_claims, path))
     for words in ("must have no 'sauce'", "must be one of above, below up", "must have place"):
         assert words in told
     assert "claim TOY-4" in told
+    assert "must be one of small, gpu, paper big" in told
     assert "must have at least one [[claim.rule]]" in told
 
 

@@ -7,6 +7,7 @@ import dataclasses
 
 import pandas as pd
 
+from unbraid.report.study.words import command
 from unbraid.studies.results import Results, stacked
 from unbraid.studies.verdicts import judge
 
@@ -86,6 +87,18 @@ def test_data_that_is_lacking_is_named_beside_a_verdict(results: Results):
         "reproduced",
         "The scale small trains none on dsprites. Needs the published file of cars3d.",
     )
+
+
+def test_a_claim_of_another_scale_says_which(results: Results):
+    claims = tuple(dataclasses.replace(claim, scale="paper") for claim in results.study.claims)
+    results.study.__dict__["claims"] = claims  # as if the file had said so
+    found = verdicts(results, both(2.0))
+    why = "Only the scale `paper` trains what it asks for."
+    assert found["TOY-1"] == ("not run", why)
+    assert found["TOY-2"] == ("not run", f"{why} Needs the published file of cars3d.")
+    assert command(results, claims[0]) == "unbraid study run toy --scale paper --pool main"
+    there = Results(results.study, "paper", results.folder)
+    assert {one.claim.id: one.verdict for one in judge(there, both(2.0))}["TOY-1"] == "reproduced"
 
 
 def test_a_claim_without_an_analysis_is_not_run(results: Results):

@@ -29,6 +29,7 @@ from typing import Any, Literal, get_args
 
 from unbraid.core.errors import Problems, invalid
 from unbraid.studies.finding import Estimate, Finding
+from unbraid.studies.pool import Scale
 
 Source = Literal["text", "plot", "extended", "code", "memory", "inferred"]
 """Whence the paper's numbers: text, a plot read by eye, the extended version, the authors' code,
@@ -84,6 +85,8 @@ class Claim:
     """How what is measured differs from what the paper did."""
     beside: tuple[str, ...] = ()
     """Studies whose tables its analysis reads beside its own pools."""
+    scale: str = ""
+    """The only one whose models can speak of it, where it is not all."""
 
     def verdict(self, finding: Finding | None) -> Verdict:
         """Reproduced where all rules hold, not reproduced where one clearly fails."""
@@ -125,7 +128,8 @@ def _made(cls: type, row: dict[str, Any], name: str, problems: Problems) -> Any:
     missing = [key for key, item in known.items() if item.default is MISSING and key not in row]
     if missing:
         problems.add(name, f"must have {', '.join(missing)}", ", ".join(row))
-    for key, choices in (("source", get_args(Source)), ("side", get_args(Side))):
+    chosen = {"source": get_args(Source), "side": get_args(Side), "scale": get_args(Scale)}
+    for key, choices in chosen.items():
         if key in row and row[key] not in choices:
             problems.add(f"{key} of {name}", f"must be one of {', '.join(choices)}", row[key])
     if len(problems.found) > wrong:

@@ -37,6 +37,9 @@ def _judged(results: Results, claim: Claim, table: pd.DataFrame) -> Judged:
     lacking = _lacking(results, claim, table)
     if analysis is None:
         return Judged(claim, None, "not run", "It has no analysis yet.")
+    if claim.scale not in ("", results.scale):
+        why = f"Only the scale `{claim.scale}` trains what it asks for. {lacking}".rstrip()
+        return Judged(claim, None, "not run", why)
     own = table.loc[table["pool"].isin(list(claim.pools))]
     if claim.pools and own.empty:
         return Judged(claim, None, "not run", lacking or _no_tables(results, claim.pools))

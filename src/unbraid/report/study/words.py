@@ -100,7 +100,8 @@ def command(results: Results, claim: Claim | None = None) -> str:
     where = "" if own else f" --results {shlex.quote(str(results.folder))}"
     if claim is not None and not claim.pools:
         return f"unbraid study check {results.study.name} --scale {results.scale}{where}"
-    words = f"unbraid study run {results.study.name} --scale {results.scale}"
+    scale = (claim.scale if claim is not None else "") or results.scale
+    words = f"unbraid study run {results.study.name} --scale {scale}"
     there = {pool.name for pool in results.pools}
     pools = [name for name in claim.pools if name in there] if claim is not None else []
     words += f" --pool {','.join(pools)}" if pools else ""
