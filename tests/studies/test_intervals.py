@@ -121,6 +121,11 @@ def test_intervals_without_enough_seeds_are_open_and_bounds_are_kept():
     rows = table({"a": 3}).assign(y=[0.9, 1.0, 0.2])
     mean = leave_out_seeds(rows, lambda part: {"y": part["y"].mean()}, within=(0.0, 1.0))[0]
     assert (mean.low, mean.high) == (0.0, 1.0)
+    less = leave_out_seeds(
+        rows, lambda part: {"y": part["y"].mean() - 0.5}, within=(0.0, 1.0), differences=["y"]
+    )[0]
+    # Student's interval of 0.7 is 0.7 ± 1.08.
+    assert (less.low, less.high) == pytest.approx((-0.883, 1.0), abs=0.001)
     (torn,) = leave_out_seeds(rows, lambda part: {"y": math.nan if len(part) < 3 else 1.0})
     assert torn.value == 1.0
     assert math.isnan(torn.low)

@@ -111,6 +111,7 @@ def test_a_choice_that_is_the_best_everywhere_gains_nothing():
     # Choice 1 is the best of all cases with a mean of 1; each case's own best adds 1 in half.
     assert gain_of_choosing(scores) == 0.5
     assert math.isnan(gain_of_choosing(scores[:, :, :1]))
+    assert math.isnan(gain_of_choosing(np.full_like(scores, np.nan)))  # an objective never trained
 
 
 def test_runs_of_strengths():
@@ -202,8 +203,26 @@ def test_a_factor_that_is_never_learned_comes_last():
         shares.reshape(5, 4)[2] = 0.01  # orientation
     found = finding("LOC-B3", table)
     assert found.estimate("rank correlation with the paper's order").value == 1.0
-    assert "10 of 40 times" in found.remark
+    assert found.remark.startswith("Of 10 seeds never learned is orientation by 10:")
     assert math.isnan(found.estimate("orientation, nats").value)
+
+
+def test_an_order_before_the_first_stage_is_said_to_be_drawn_not_measured():
+    table = tables.capacity(True)
+    assert "before the first stage" not in finding("LOC-B3", table).remark
+    shares = table.loc[table["seed"] < 4, "information"]
+    for one in shares:
+        one.reshape(5, 4)[:3] = 0.9  # x, y and scale, from the first stage on
+    assert finding("LOC-B3", table).remark.startswith("In 4 of 10 seeds several factors")
+
+
+def test_an_objective_against_the_trend_of_the_others_is_named():
+    table = tables.total_correlation(True)
+    assert "Against" not in finding("LOC-K1", table).remark
+    turned = table["objective"] == "factor_vae"
+    table.loc[turned, "total_correlation_sampled"] *= -1
+    told = "Against the mean goes the trend of sampled codes of factor_vae (+"
+    assert told in finding("LOC-K1", table).remark
 
 
 def test_the_impossibility_theorem():

@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from unbraid.core.errors import DamagedFileError, StoppedError, UnbraidError
+from unbraid.core.source_digest import source_digest
 from unbraid.population.devices import usual_precision
 from unbraid.studies import run_slices as running
 from unbraid.studies.pace import Pace
@@ -83,6 +84,7 @@ def test_every_slice_ends_as_a_table(whole: Results):
     assert list(first.columns)[10:13] == ["mig", "elbo", "elbo.dimension_wise_kl"]
     about = whole.about(*whole.slices()[0])
     assert about["versions"].keys() == {"unbraid", "torch", "python", "numpy"}
+    assert about["source_sha256"] == source_digest()
     assert about["training_seconds"] > 0
     assert about["scoring_seconds"] > 0
     assert (about["models"], about["model_steps"], about["precision"]) == (

@@ -13,7 +13,7 @@ set, so that its luck may be the same there, or not: of the intervals for either
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,13 +84,15 @@ def leave_out_seeds(
     *,
     paper: Mapping[str, float] | None = None,
     within: tuple[float, float] = (-math.inf, math.inf),
+    differences: Container[str] = (),
 ) -> tuple[Estimate, ...]:
     """Every number that *statistics* tells of *rows*, with the interval that seeds leave it.
 
     The seeds of each data set are left out one at a time, a seed with all its models; variances of
     data sets add up, and the degrees of freedom are Satterthwaite's. Where data sets share seeds,
     these are also left out of all of them at once, and the wider interval is told. *within* are the
-    bounds that intervals end at. A data set with one seed leaves the interval open: NaN.
+    bounds that intervals end at; those of *differences* of two such numbers follow from them. A
+    data set with one seed leaves the interval open: NaN.
     """
     whole = dict(statistics(rows))
     widths = dict.fromkeys(whole, math.nan)
@@ -104,10 +106,12 @@ def leave_out_seeds(
             for name, own in widths.items():
                 shared = _width([together[name]], min(counts) - 1)
                 widths[name] = float(np.maximum(own, shared))
+    apart_by = within[1] - within[0]
     return tuple(
-        _estimate(name, value, widths[name], len(rows), paper or {}, within)
+        _estimate(name, value, widths[name], len(rows), paper or {},
+                  (-apart_by, apart_by) if name in differences else within)
         for name, value in whole.items()
-    )
+    )  # fmt: skip
 
 
 def _without_each(

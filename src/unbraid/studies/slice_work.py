@@ -32,6 +32,7 @@ from unbraid.core.failpoints import failpoint
 from unbraid.core.files import copy_folder, make_folder, remove_folder
 from unbraid.core.folders import is_there, kind_of
 from unbraid.core.records import build_object, from_record
+from unbraid.core.source_digest import source_digest
 from unbraid.core.store import digest, read_json, read_table, write_json, write_table
 from unbraid.data.dataset import Dataset
 from unbraid.population import defaults
@@ -317,6 +318,7 @@ class SliceWork:
         defined, plan = definition(self.slice), self._plan
         return {
             "versions": plan.made_with | {"numpy": np.__version__},
+            "source_sha256": source_digest(),
             "device": self.trained_on or device_name(self.device),
             "precision": plan.precision,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -70,13 +70,17 @@ def order_of_factors(table: pd.DataFrame) -> Finding | None:
         ]
     each = np.array([[one[name] for name in CAPACITIES] for one in learned])
     first = int((each[:, 1:] > each[:, :1]).all(axis=1).sum())
-    never = int(np.isinf(each).sum())
     after_all = 2 * float(rows["strength"].to_numpy().max())
     order = [spearman(np.minimum(seed, after_all), [*CAPACITIES.values()]) for seed in each]
-    remark = (
-        f"{never} of {each.size} times a factor is never learned: later than all others in the"
-        " order, left out of the capacities."
-    )
+    early = int((np.sort(each, axis=1)[:, 1] < rows["capacity"].to_numpy().min()).sum())
+    remarks = [
+        _never(each),
+        f"In {early} of {len(each)} seeds several factors are learned before the first stage: there"
+        " they are told apart by lines from nothing at 0 nats, where nothing was measured."
+        if early
+        else "",
+        left_out,
+    ]
     return Finding(
         (
             share_of("seeds that learn position first", first, len(each)),
@@ -87,7 +91,19 @@ def order_of_factors(table: pd.DataFrame) -> Finding | None:
             ),
         ),
         _information_lines(lines),
-        " ".join(filter(None, (remark if never else "", left_out))),
+        " ".join(filter(None, remarks)),
+    )
+
+
+def _never(capacities: NDArray[np.float64]) -> str:
+    """Which factors some seeds never learn, of *capacities* `(seeds, factors)`."""
+    counts = np.isinf(capacities).sum(axis=0)
+    told = [f"{name} by {n}" for name, n in zip(CAPACITIES, counts, strict=True) if n]
+    if not told:
+        return ""
+    return (
+        f"Of {len(capacities)} seeds never learned is {', '.join(told)}: later than all others in"
+        " the order, left out of the capacities."
     )
 
 

@@ -101,7 +101,7 @@ def gain_of_choosing(scores: NDArray[np.float64]) -> float:
     complete = scores[:, made]
     complete = complete[np.isfinite(complete).all(axis=(1, 2))]
     folds = scores.shape[2]
-    if not len(complete) or folds < 2:
+    if not complete.size or folds < 2:
         return np.nan
     gains = []
     for fold in range(folds):

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from unbraid.studies.finding import Exhibit, Finding
+from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds, mean_of, spearman
 from unbraid.studies.locatello2019.models import models
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 CODES = {"mean codes": "total_correlation", "sampled codes": "total_correlation_sampled"}
+SIGNS = {"mean codes": 1, "sampled codes": -1}
+"""Of the trends that the paper shows."""
 JUDGED = ("beta_vae", "factor_vae", "beta_tcvae", "dip_vae_ii")
 """DIP-VAE-I penalises correlations of the means themselves, and is reported beside them."""
 SHOWN = (*JUDGED, "dip_vae_i")
@@ -30,11 +32,21 @@ def total_correlation(table: pd.DataFrame) -> Finding | None:
     if {*rows["objective"]} != {*SHOWN}:
         return None
     exception = "DIP-VAE-I penalises correlations of the means and is not part of the verdict."
-    return Finding(
-        leave_out_seeds(rows, _trends, within=(-1.0, 1.0)),
-        _exhibit(rows),
-        f"{found.remark} {exception}".strip(),
-    )
+    estimates = leave_out_seeds(rows, _trends, within=(-1.0, 1.0))
+    told = [found.remark, exception, _against(estimates)]
+    return Finding(estimates, _exhibit(rows), " ".join(filter(None, told)))
+
+
+def _against(estimates: Iterable[Estimate]) -> str:
+    """Which of the objectives that are judged have a trend the other way, hidden by the mean."""
+    value = {one.name: one.value for one in estimates}
+    told = [
+        f"{codes} of {objective} ({value[name]:+.2f})"
+        for codes, sign in SIGNS.items()
+        for objective in JUDGED
+        if sign * value[name := f"{objective}: {codes}"] < 0
+    ]
+    return f"Against the mean goes the trend of {', '.join(told)}." if told else ""
 
 
 def _trends(rows: pd.DataFrame) -> Mapping[str, float]:
