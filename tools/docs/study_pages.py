@@ -66,6 +66,7 @@ def page(results: Results, models: pd.DataFrame, judged: tuple[Judged, ...]) -> 
         "study",
         answer=study.answer(models) if study.answer else None,
         study=study,
+        outcome=(study.folder / "OUTCOME.md").is_file(),
         paper=paper(study),
         summary=words.tally_sentence(judged),
         facts=table("what | here", [("Scale", words.SCALES[results.scale]), *made.facts]),

@@ -34,7 +34,7 @@ class Exhibit:
     images the same with pictures in them: uint8 `(height, width)` or with channels behind, or
     densities `(height, width)`, None for no picture; for every other form columns `x`, `y` and
     `group`, and where there are intervals `low` and `high`. Groups `a, b` and `a, c` share a
-    colour; one called `paper` is grey.
+    colour; one called `paper` is grey, and among points a line.
     """
 
     form: Form

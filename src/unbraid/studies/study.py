@@ -3,7 +3,7 @@
 
 The folder of its module holds claims.toml (what the paper says, and the rule of each verdict),
 pools.py (what is trained), analysis.py (from a table of models to findings), README.md, and
-results/<scale>/ with a table for each slice.
+results/<scale>/ with a table for each slice; once it is whole, OUTCOME.md says what came out.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_every_exhibit_is_drawn_for_both_widths(true_page: Page, true_world: Wor
         "violins",
         "bars",
     }
-    assert len(true_page.all("svg")) == 2 * len(exhibits)
+    assert len(true_page.all("svg")) == 2 * (1 + len(exhibits))  # the answer's own first
     assert all(exhibit.caption in true_page.text for exhibit in exhibits if exhibit)
 
 
@@ -180,7 +180,8 @@ def test_a_browser_shows_one_figure_of_each_claim_without_sideways_scrolling(
     open_page(true_page.path, width)
     assert_drawn(browser, width)
     seen = "return [...document.querySelectorAll('svg')].filter(one => one.clientWidth > 0).length"
-    assert browser.execute_script(seen) == sum(one.finding is not None for one in true_world.judged)
+    found = sum(one.finding is not None for one in true_world.judged)
+    assert browser.execute_script(seen) == 1 + found  # the answer's own first
     cut = (
         "return [...document.querySelectorAll('svg text')].filter(one => { const svg ="
         " one.ownerSVGElement.getBoundingClientRect(), box = one.getBoundingClientRect(); return"

@@ -112,6 +112,14 @@ def test_bars_are_as_high_as_their_numbers():
     assert len(whiskers) == 1  # no interval is no whisker
 
 
+def test_among_points_the_paper_is_a_line():
+    equal = rows((0.0, 0.0, "paper"), (2.0, 2.0, "paper"), (1.0, 1.5, "a"))
+    figure = Drawn(exhibit("points", equal))
+    (line,) = figure.all("polyline")
+    assert line.attrib["stroke"] == PAPER
+    assert figure.count["circle"] == 2 + 1  # two keys, one model
+
+
 def test_violins_have_a_shape_where_numbers_vary_and_strengths_in_order():
     figure = Drawn(VIOLINS)
     assert figure.count["polygon"] == 2

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -263,9 +264,14 @@ def _lines(frame: Frame, each: Groups, styles: Mapping[str, Look]) -> list[str]:
 
 
 def _points(frame: Frame, each: Groups, styles: Mapping[str, Look]) -> list[str]:
-    """A dot for each row."""
+    """A dot for each row; what is called `paper` is a line."""
     clouds = []
     for name, rows in each.items():
+        if name == "paper":
+            ends = zip(map(partial(_x, frame), rows["x"]), map(frame.y.at, rows["y"]), strict=True)
+            path = {"points": _path([*ends]), "fill": "none", "stroke": styles[name].colour}
+            clouds.append(element("polyline", **path, stroke_width=1.5))
+            continue
         dots = [
             element("circle", cx=_x(frame, x), cy=frame.y.at(y), r=3)
             for x, y in zip(rows["x"], rows["y"], strict=True)

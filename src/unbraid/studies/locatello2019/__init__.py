@@ -5,6 +5,7 @@ from pathlib import Path
 
 from unbraid.core.citations import LOCATELLO_2019
 from unbraid.studies.locatello2019.analysis import ANALYSES
+from unbraid.studies.locatello2019.answer import answer
 from unbraid.studies.locatello2019.pools import pools
 from unbraid.studies.study import Study
 
@@ -15,4 +16,5 @@ STUDY = Study(
     folder=Path(__file__).parent,
     pools=pools,
     analyses=ANALYSES,
+    answer=answer,
 )
