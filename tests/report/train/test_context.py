@@ -155,6 +155,7 @@ def test_no_factor_is_in_a_latent_of_a_collapsed_model(tmp_path: Path) -> None:
     page = Page(run.report())
     assert "Every model collapsed: model 0 " in page.text
     assert "with 0 of 4 latents active" in page.text
+    assert "This model is collapsed: 0 of its 4 latents are active" in page.text
     readings = [f"{name} is in no latent: none is active." for name in ("scale", "x", "y")]
     assert all(reading in page.text for reading in readings)
     assert "of its information" not in page.text
