@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -147,6 +148,17 @@ def test_a_collapsed_model_is_never_the_best(runs: dict[str, Run], tmp_path: Pat
     assert "Every model collapsed: model 0 " in page.text
     assert "The best" not in page.text
     assert "Every model diverged" not in page.text
+
+
+def test_a_remark_on_few_samples_is_folded_after_its_first_sentence(runs: dict[str, Run]) -> None:
+    """On a phone it filled the first screen."""
+    text = runs["sweep"].report().read_text("utf-8")
+    (inside,) = re.findall('<details class="note warning" id="few-samples">(.*?)</details>', text)
+    first, _, rest = inside.partition("</summary>")
+    assert re.fullmatch(
+        r"<summary>Too few samples: [0-9]+ rows of factors with [0-9, ]+ values\.", first
+    )
+    assert "These metrics need at least: " in rest
 
 
 def test_no_factor_is_in_a_latent_of_a_collapsed_model(tmp_path: Path) -> None:
