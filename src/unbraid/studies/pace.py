@@ -15,8 +15,9 @@ from unbraid.population.devices import cores, device_name
 from unbraid.scoring.metric_names import base
 from unbraid.studies.data_at_hand import DataAtHand
 from unbraid.studies.definition import definition, model_steps, models, scored, scored_sampled
-from unbraid.studies.pool import Pool, Slice
+from unbraid.studies.pool import Pool, SearchSlice, Slice
 from unbraid.studies.results import Results
+from unbraid.studies.search_definition import STEP_IMAGES
 from unbraid.studies.step_seconds import StepSeconds
 
 _GPU_MODEL_STEPS = 10_000.0
@@ -27,6 +28,8 @@ _CORE_SECONDS = 0.3
 """Of encoding a model and of scores that are not named below, on a CPU core."""
 _CORE_SECONDS_OF = {"distances": 2.5, "downstream": 3.6, "explicitness": 1.0}
 """Of metrics and measures that take long (docs/metrics/README.md)."""
+_CORE_SECONDS_AN_EPOCH = 0.2
+"""Of saving, encoding and scoring a model of a search after an epoch."""
 _CORE_SECONDS_A_VALUE, _CORE_SECONDS_A_ROW = 0.02, 3e-6
 """Of DCI's boosted trees, which are grown for every value of every factor."""
 
@@ -63,6 +66,8 @@ class Pace:
             return steps / _GPU_MODEL_STEPS
         here = not self._data.missing(one)
         step = self._steps.of(one, self._data.base(one)) if here else _UNKNOWN_STEP
+        if isinstance(one, SearchSlice):
+            step += _CORE_SECONDS_AN_EPOCH * STEP_IMAGES / one.plan["epoch_images"]
         return steps * step / cores()
 
     def scoring(self, pool: Pool, one: Slice) -> float:
