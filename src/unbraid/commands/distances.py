@@ -179,6 +179,8 @@ def printed_members(members: pd.DataFrame) -> str:
     """All models of a run, one a line, a table for each thing they are compared with; none is wider
     than a terminal, and files and page have them all in one.
     """
+    import pandas as pd
+
     from unbraid.analysis.distances.learnt import LEVELS
     from unbraid.report.distances.context import MEMBERS
 
@@ -190,8 +192,8 @@ def printed_members(members: pd.DataFrame) -> str:
         ("with the inputs", "_with_inputs", {}),
         ("with the inputs, random pairs", "_with_inputs_random", {}),
     ):
-        columns = {f"{level}{suffix}": level for level in LEVELS} | more
-        own = members[[*columns]].rename(columns=columns).set_axis(names)
+        columns = {level: f"{level}{suffix}" for level in LEVELS} | more
+        own = pd.DataFrame({name: members[key] for name, key in columns.items()}).set_axis(names)
         told = own.to_string(float_format="{:.3f}".format, na_rep="undefined", max_rows=_MOST_ROWS)
         blocks.append(f"all models, {heading}\n{told}")
     inputs = members["inputs_with_truth"].iloc[0]  # the same for all

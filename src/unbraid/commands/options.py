@@ -121,7 +121,11 @@ Rates = Annotated[
 ]
 Latents = Annotated[int, Option("Size of the code.")]
 NetworkName = Annotated[
-    "str | Network", Option("A network (`unbraid list networks`); options as in mlp:hidden=256.")
+    "str | Network",
+    Option(
+        "A network (`unbraid list networks`); options as in mlp:hidden=256, eight times as fast on"
+        " a CPU as mlp is by itself."
+    ),
 ]
 NetworkOptions = Annotated[
     dict[str, Any] | None,

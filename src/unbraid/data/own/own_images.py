@@ -123,10 +123,12 @@ def _read(
     """Pixels, labels, and the options that say where both came from."""
     if isinstance(source, np.ndarray):
         _refuse_key(images)
-        pixels, *told = _finish(source, "images", side)
+        pixels, depth, shape = _finish(source, "images", side)
         if np.shares_memory(pixels, source):
             pixels = pixels.copy()
-        return (pixels, *told), *_labels(factors, len(pixels), names, None, {"source": IN_MEMORY})
+        return (pixels, depth, shape), *_labels(
+            factors, len(pixels), names, None, {"source": IN_MEMORY}
+        )
     if not isinstance(source, (str, os.PathLike)):
         remedy = "Use numpy.asarray for other kinds of arrays."
         raise invalid(

@@ -146,8 +146,10 @@ def _of_array(
     images: NDArray[Any], options: dict[str, Any], wanted: Any, device: torch.device
 ) -> ImageSource:
     dataset, _, before = _scaled(images, options, wanted, device)
-    told = {"depth": _depth(dataset), "stretched": _stretched(dataset)}
-    return ImageSource("array", "", dataset, None, {}, before, len(dataset), **told)
+    depth, told = _depth(dataset), _stretched(dataset)
+    return ImageSource(
+        "array", "", dataset, None, {}, before, len(dataset), depth=depth, stretched=told
+    )
 
 
 def _scaled(
