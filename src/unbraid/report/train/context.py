@@ -326,12 +326,7 @@ def _bar_figures(
         made[one.member] = f"bars-{one.member}"
         colour = next(setting.colour for setting in found.settings if one.member in setting.members)
         figures[made[one.member]] = latents_figure(
-            [one.sizes[latent] for latent in order],
-            order,
-            colour,
-            unit,
-            active=one.active,
-            top=top,
+            [one.sizes[latent] for latent in order], order, colour, unit, active=one.active, top=top
         )
     return made
 
