@@ -299,3 +299,12 @@ def test_a_signal_that_is_sent_again_does_not_disturb_the_end():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stderr) == (130, "unbraid: stopped.\n")
+
+
+@pytest.mark.parametrize("verb", ["report", "score", "resume", "status", "explore", "work"])
+def test_a_folder_of_runs_is_told_from_a_run(tmp_path, unbraid, verb):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "plan.json").write_text("{}")
+    code, out, err = unbraid(verb, str(tmp_path))
+    assert (code, out) == (2, "")
+    assert err.endswith(f"It holds first: unbraid {verb} {tmp_path / 'first'}\n")

@@ -331,9 +331,10 @@ def test_large_images_are_seen_small_and_the_report_says_so(tmp_path):
     made = ub.discover(images, out=tmp_path / "large", **BRIEF)
     assert made.models.dataset.image_shape == (32, 32, 1)
     assert made.found.resized_from == (56, 84)
-    assert (
-        made.found.warnings[0]
-        == "The models saw the images at 32 × 32 pixels; details smaller than that cannot be found."
+    assert made.found.warnings[:2] == (
+        "Images of 56 × 84 pixels were stretched to 32 × 32, which changes the shape of what they"
+        " show: cut them to squares first to keep it.",
+        "The models saw the images at 32 × 32 pixels; details smaller than that cannot be found.",
     )
 
 

@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 import unbraid as ub
+from unbraid.analysis.distances.learnt import COLUMNS
+from unbraid.commands.distances import printed_members
 from unbraid.population.run_folder import RunFolder
 
 from .conftest import SPRITES
@@ -110,6 +112,21 @@ def test_a_folder_without_factors_is_told_one_thing(tmp_path: Path, refused):
     assert problem.rule == "needs known factors, whose values are compared"
 
 
+def test_the_table_of_all_members_fits_a_terminal():
+    count = 60
+    table = pd.DataFrame({name: np.linspace(0, 1, count) for name in COLUMNS})
+    table["means_with_inputs"] = np.nan
+    table.insert(0, "member", range(count))
+    table.insert(1, "model", ["beta_vae beta=1 prior=mixture:components=6 seed=0"] * count)
+    told = printed_members(table)
+    lines = told.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 150
+    for name in ("overlap", "means", "posteriors", "reconstructions", "undefined", "members.csv"):
+        assert name in told
+    assert "59 beta_vae beta=1 ..." in told
+
+
 def test_every_member_stands_in_one_table(run: Path, tmp_path: Path, refused):
     made = ub.distances(run=run, every_member=True, out=tmp_path / "all", **QUICK)
     assert made.members is not None
@@ -118,6 +135,6 @@ def test_every_member_stands_in_one_table(run: Path, tmp_path: Path, refused):
     stored = pd.read_csv(tmp_path / "all" / "members.csv")
     assert stored["member"].tolist() == [one.id for one in members]
     assert "All models" in made.page.read_text()
-    assert members[0].label() in made.summary()
+    assert f"{members[0].id} {members[0].label()}" in made.summary()
     (problem,) = refused(lambda: ub.distances("xysquares", every_member=True))
     assert (problem.name, problem.value) == ("every_member", True)

@@ -83,8 +83,13 @@ def test_slices_are_run_listed_and_checked(toy: Study, unbraid):
     assert answer.out.splitlines() == [
         "Made: main/two",
         "toy at scale small: 1 of 1 slices done",
+        "These tables speak of 0 of 1 claims. Scale small tests the machinery: its verdicts say"
+        " nothing about the paper.",
         "Next:  unbraid study check toy --scale small",
     ]
+    before = answer.err.splitlines()[0]
+    assert before.startswith("toy at scale small: 0 of 1 slices done, 1 left, about ")
+    assert before.endswith(". At this scale 1 of 1 claims can be judged at most.")
     assert [path.stem for path in (toy.folder / "results").rglob("*.parquet")] == ["two"]
     assert "    two  done     2 models, 8 model-steps" in unbraid(*words, "--list").out
     assert unbraid(*words, "--slices", "two").out.splitlines()[0] == "No table was made."
@@ -92,7 +97,8 @@ def test_slices_are_run_listed_and_checked(toy: Study, unbraid):
     assert unbraid(*check).out.splitlines()[3] == (
         "  1 of 2 slices are made: unbraid study run toy --scale small --pool main"
     )
-    unbraid(*words, "--pool", "main", "--slices", "one")
+    both = unbraid(*words, "--pool", "main", "--slices", "one").out
+    assert "These tables speak of 1 of 1 claims." in both
     assert unbraid(*check).out.splitlines() == [
         "T-1: reproduced",
         "  So it is. (page 1)",
@@ -173,9 +179,9 @@ def test_a_whole_paper_asks_first(toy: Study, unbraid):
 
 
 def test_a_limit_that_nothing_fits_says_what_would(toy: Study, unbraid):
-    words = ("study", "run", "toy", "--slices", "one", "--device", "cpu", "--minutes", "0.001")
-    lines = unbraid(*words).out.splitlines()
-    assert lines[:2] == ["No table was made.", "Too long for the time limit: main/one, more/one"]
+    words = ("study", "run", "toy", "--pool", "main", "--slices", "one", "--device", "cpu")
+    lines = unbraid(*words, "--minutes", "0.001").out.splitlines()
+    assert lines[:2] == ["No table was made.", "Too long for the time limit: main/one"]
     assert lines[2].startswith("The shortest that is left takes about ")
 
 

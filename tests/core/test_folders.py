@@ -12,6 +12,7 @@ from unbraid.core.folders import (
     PAGES,
     RECORDS,
     check_kind,
+    check_not_above,
     check_writable,
     given_path,
     kind_of,
@@ -46,9 +47,25 @@ def test_a_finished_search_is_a_search_though_it_holds_a_run(tmp_path):
 
 def test_a_folder_without_a_record_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
-        check_kind(tmp_path)
+        check_kind(tmp_path, "resume")
     (problem,) = refused.value.problems
     assert (problem.name, problem.value) == ("folder", str(tmp_path))
+
+
+def test_a_folder_of_runs_names_them_and_what_to_type(tmp_path):
+    for number in range(10):
+        (tmp_path / f"run {number}").mkdir()
+        (tmp_path / f"run {number}" / "plan.json").write_text("{}")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(InputError) as refused:
+        check_kind(tmp_path, "resume")
+    (problem,) = refused.value.problems
+    assert (problem.name, problem.value) == ("folder", str(tmp_path))
+    assert problem.remedy.startswith("It holds run 0, run 1, run 2, ")
+    assert problem.remedy.endswith(f"run 7, ...: unbraid resume '{tmp_path / 'run 0'}'")
+    check_not_above(tmp_path / "run 0", "resume")
+    check_not_above(tmp_path / "nowhere", "resume")
 
 
 def test_pages_are_called_by_their_command():
@@ -109,7 +126,7 @@ def test_a_folder_beside_it_with_nearly_its_name_is_offered(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "frist.csv").write_text("")
     with pytest.raises(InputError, match=f"must exist; got '{tmp_path / 'frist'}'. Did you mean"):
-        check_kind(tmp_path / "frist")
+        check_kind(tmp_path / "frist", "resume")
     assert meant(tmp_path / "frist") == f"Did you mean {tmp_path / 'first'}?"
     assert meant(tmp_path / "dsprites-vae-1") == f"Did you mean {tmp_path / 'dsprites-beta_vae-1'}?"
     assert meant(tmp_path / "third") == ""

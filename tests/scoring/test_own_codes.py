@@ -322,3 +322,10 @@ def test_factors_may_be_whole_floats_of_any_precision(kind: str) -> None:
     labels = np.arange(60) % 3
     found = score_codes(codes, labels.astype(kind), "mig")
     assert found["value"].tolist() == score_codes(codes, labels, "mig")["value"].tolist()
+
+
+def test_a_score_with_its_standard_error_counts_once() -> None:
+    totals, done = [], []
+    score_codes(CODES, FACTORS, metrics="mig,modularity", total=totals.append, progress=done.append)
+    assert totals == [2]
+    assert sum(done) == 2

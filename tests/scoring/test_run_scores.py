@@ -18,10 +18,11 @@ from unbraid.core.errors import DamagedFileError, InputError
 from unbraid.core.registry import Citation
 from unbraid.core.store import read_table, write_table
 from unbraid.metrics import METRICS, Hoyer, describe, hoyer
+from unbraid.metrics._resampled import STANDARD_ERROR
 from unbraid.scoring import metric_inputs, run_scores, score_table
 from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
-from unbraid.scoring.run_scores import check_request, score_run
+from unbraid.scoring.run_scores import check_request, count_scores, score_run
 from unbraid.scoring.score_table import ScoreTable, stored_scores
 
 from .conftest import SETTINGS, SPRITES
@@ -104,6 +105,25 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
     calls.clear()
     score_run(run.folder, ["mig"], ["sampled", "mean"])
     assert sorted(calls) == [(m, "mig", "sampled") for m in range(4)]
+
+
+def test_a_score_with_its_standard_error_counts_once(run: Run):
+    units_done: list[tuple[int, bool]] = []
+
+    def note(units: int, found: bool) -> None:
+        units_done.append((units, found))
+
+    score_run(run.folder, ["mig", "modularity"], progress=note, errors="cheap")
+    assert sum(units for units, _ in units_done) == count_scores(4, ["mig", "modularity"], ["mean"])
+    stored = stored_scores(run.folder)
+    write_table(
+        run.path / "scores.parquet",
+        stored[(stored["member"] != 2) | (stored["quantity"] != STANDARD_ERROR)],
+    )
+    units_done.clear()
+    score_run(run.folder, ["mig", "modularity"], progress=note, errors="cheap")
+    assert units_done[0] == (6, True), "what lacks its error alone is done when that is there"
+    assert sum(units for units, _ in units_done) == 8
 
 
 def test_what_is_computed_is_on_disk_when_scoring_is_stopped(

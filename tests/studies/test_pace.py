@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a slice takes: by those most like it on the same device, else by a guess."""
+"""How long a slice takes: by those like it on the same device, else by its steps and scores."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from unbraid.population.devices import device_name
-from unbraid.studies import pace
+from unbraid.studies.data_at_hand import DataAtHand
 from unbraid.studies.pace import Pace
 from unbraid.studies.results import Results
+from unbraid.studies.step_seconds import StepSeconds
 
 from .test_results import rows
 
@@ -23,27 +27,40 @@ def wrote(results: Results, place: int, training: float, scoring: float, device:
     results.write(pool, one, rows(pool.name, one.name), told)
 
 
-def test_a_slice_takes_what_its_like_took(results: Results):
+def pace(results: Results, tmp_path: Path, device: torch.device = CPU) -> Pace:
+    return Pace(results, device, DataAtHand(results, tmp_path))
+
+
+def test_a_slice_takes_what_its_like_took(results: Results, tmp_path: Path):
     wrote(results, 0, 80.0, 6.0)
     second = results.slices()[1]
-    found = Pace(results, CPU)
+    found = pace(results, tmp_path)
     assert found.training(*second) == pytest.approx(80.0)
     assert found.training(*second, steps_done=30) == pytest.approx(20.0)
     assert found.scoring(*second) == pytest.approx(6.0)
 
 
-def test_those_of_its_pool_count_before_others(results: Results):
+def test_other_networks_and_objectives_say_nothing_on_a_cpu(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(StepSeconds, "of", lambda steps, one, dataset: 0.5)
+    monkeypatch.setattr("unbraid.studies.pace.cores", lambda: 2)
     wrote(results, 2, 8.0, 3.0)
-    staged = Pace(results, CPU)
-    assert staged.training(*results.slices()[1]) == pytest.approx(8.0)
-    assert staged.scoring(*results.slices()[1]) == pytest.approx(1.0)  # three stages were scored
-    wrote(results, 0, 80.0, 6.0)
-    assert Pace(results, CPU).training(*results.slices()[1]) == pytest.approx(80.0)
-
-
-def test_another_device_says_nothing(results: Results, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pace, "cores", lambda: 2)
+    assert pace(results, tmp_path).training(*results.slices()[0]) == pytest.approx(40 * 0.5 / 2)
     wrote(results, 0, 80.0, 6.0, "another machine")
-    found = Pace(results, CPU)
-    assert found.training(*results.slices()[1]) == pytest.approx(40 / 20)
-    assert found.scoring(*results.slices()[1]) == pytest.approx(10.0)
+    assert pace(results, tmp_path).training(*results.slices()[1]) == pytest.approx(40 * 0.5 / 2)
+
+
+def test_data_that_are_not_here_are_guessed(results: Results, tmp_path: Path):
+    pool, cars = results.slices()[3]
+    assert pool.needs
+    found = pace(results, tmp_path)
+    assert found.training(pool, cars) > 0
+    assert found.scoring(pool, cars) > 0
+
+
+def test_scores_take_longer_with_boosted_trees(results: Results, tmp_path: Path):
+    pool, one = results.slices()[0]
+    found = pace(results, tmp_path)
+    more = found.scoring(pool, replace(one, metrics=("dci",)))
+    assert more > found.scoring(pool, one) > 0

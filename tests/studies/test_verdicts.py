@@ -9,7 +9,8 @@ import pandas as pd
 
 from unbraid.report.study.words import command
 from unbraid.studies.results import Results, stacked
-from unbraid.studies.verdicts import judge
+from unbraid.studies.study import Study
+from unbraid.studies.verdicts import judge, within_reach
 
 from .test_results import rows
 
@@ -31,6 +32,18 @@ def test_nothing_was_run(results: Results):
         "TOY-2": ("not run", "Needs the published file of cars3d."),
         "TOY-3": ("not run", f"No models of stages yet: {RUN} stages"),
     }
+
+
+def test_a_scale_can_speak_of_claims_whose_pools_it_has(toy: Study):
+    assert [one.id for one in within_reach(Results(toy, "small"))] == ["TOY-1", "TOY-2", "TOY-3"]
+    claims = tuple(
+        dataclasses.replace(one, pools=(), data=("faces",)) if one.id == "TOY-1" else one
+        for one in toy.claims
+    )
+    toy.__dict__["claims"] = claims
+    fewer = dataclasses.replace(toy, pools=lambda scale, seed: toy.pools(scale, seed)[:2])
+    fewer.__dict__["claims"] = claims
+    assert [one.id for one in within_reach(Results(fewer, "small"))] == ["TOY-3"]
 
 
 def test_both_verdicts_are_reached(results: Results):

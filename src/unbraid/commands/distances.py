@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,10 @@ _Run = Annotated[
 ]
 
 
+_LABEL, _MOST_ROWS = 34, 40
+"""Characters of a model's label, and models, that a table in a terminal has."""
+
+
 @dataclass(frozen=True)
 class DistancesResult:
     """Perceived distances and the page that shows them."""
@@ -54,8 +59,7 @@ class DistancesResult:
         """The tables for a terminal, what follows from them, and where the page is."""
         parts = [printed(self.distances), self.advice]
         if self.members is not None:
-            shown = self.members.set_index("model").drop(columns="member")
-            parts.insert(1, f"all models\n{shown.T.to_string(float_format='{:.3f}'.format)}")
+            parts.insert(1, printed_members(self.members))
         return "\n\n".join([*parts, f"Open in a browser: {self.page}"])
 
 
@@ -169,6 +173,32 @@ def printed(found: Distances) -> str:
         table.index = pd.Index([name for name, _, _ in rows])
         blocks.append(f"{level.key} ({level.measure})\n{table.to_string()}")
     return "\n\n".join([*blocks, *found.missing])
+
+
+def printed_members(members: pd.DataFrame) -> str:
+    """All models of a run, one a line, a table for each thing they are compared with; none is wider
+    than a terminal, and files and page have them all in one.
+    """
+    import pandas as pd
+
+    from unbraid.analysis.distances.learnt import LEVELS
+    from unbraid.report.distances.context import MEMBERS
+
+    labels = members["member"].astype(str) + " " + members["model"]
+    names = [textwrap.shorten(label, _LABEL, placeholder=" ...") for label in labels]
+    blocks = []
+    for heading, suffix, more in (
+        ("with the truth", "_with_truth", {"overlap": "overlap"}),
+        ("with the inputs", "_with_inputs", {}),
+        ("with the inputs, random pairs", "_with_inputs_random", {}),
+    ):
+        columns = {level: f"{level}{suffix}" for level in LEVELS} | more
+        own = pd.DataFrame({name: members[key] for name, key in columns.items()}).set_axis(names)
+        told = own.to_string(float_format="{:.3f}".format, na_rep="undefined", max_rows=_MOST_ROWS)
+        blocks.append(f"all models, {heading}\n{told}")
+    inputs = members["inputs_with_truth"].iloc[0]  # the same for all
+    blocks.append(f"inputs with the truth: {_shown(inputs)}. All of it: {MEMBERS} beside the page.")
+    return "\n\n".join(blocks)
 
 
 def _shown(value: float, form: str = "{:.3f}") -> str:

@@ -16,7 +16,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.verb import Option, command
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
-from unbraid.core.folders import given_path, kind_of, meant
+from unbraid.core.folders import check_not_above, given_path, kind_of, meant
 from unbraid.core.progress import Progress
 from unbraid.core.words import count
 
@@ -136,6 +136,7 @@ def _population(
         from unbraid.studies.results import Results
 
         return of_results(Results(STUDIES.load(str(folder)), scale, results))
+    check_not_above(path, "explore")
     if not path.is_dir() or kind_of(path) is None:
         remedy = f"{'' if path.exists() else meant(path)} Studies: {', '.join(STUDIES)}.".lstrip()
         rule = "must be a folder made by `unbraid train`, `pbt`, `rpu` or `discover`, or a study"

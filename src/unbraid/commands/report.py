@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.run import open_run
 from unbraid.commands.verb import Option, command
+from unbraid.core.folders import check_not_above, given_path
 
 
 @command
@@ -22,6 +23,7 @@ def report(
     ] = None,
 ) -> Path:
     """Write the run's report, one HTML file that opens offline; returns its path."""
+    check_not_above(given_path("folder", folder), "report")
     return open_run(folder, data=data).report(out)
 
 

@@ -45,7 +45,7 @@ def resume(
     What is done is not done again; a finished one is opened as it is, trained on with --steps, or
     given more models with --seeds.
     """
-    kind = check_kind(folder)
+    kind = check_kind(folder, "resume")
     given = {"steps": steps, "seeds": seeds, "on": None if on == "here" else on, "address": address}
     more: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name, value in more.items():

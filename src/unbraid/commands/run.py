@@ -262,7 +262,7 @@ class Run:
             if any(needs(name) == "elbo" for name in wanted):
                 ReconstructionStore(CodeStore(self.folder)).measure(self.device)
             healthy = len(self.members.query("status != 'diverged'"))
-            progress.total(count_scores(healthy, wanted, kinds, errors))
+            progress.total(count_scores(healthy, wanted, kinds))
             try:
                 rows = score_run(
                     self.folder, names, kinds, progress.advance, progress.say, self.device, errors

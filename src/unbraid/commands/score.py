@@ -14,6 +14,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.run import open_run
 from unbraid.commands.verb import Option, command
 from unbraid.core.errors import InputError, Shown, invalid
+from unbraid.core.folders import check_not_above, given_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +94,7 @@ def score(
         files |= {"reconstruction": reconstruction}
         return _own(files, metrics, samples, seed, errors, out, quiet)
     assert folder is not None
+    check_not_above(given_path("folder", folder), "score")
     run = open_run(folder, data=data, device=device)
     table = run.score(metrics, representation=representation, errors=errors, quiet=quiet)
     if not len(table):

@@ -84,7 +84,7 @@ def _looker(
     if not folder.exists() and (near := nearest(str(of), STUDIES, 0.75)):
         rule = "must be a folder that exists, or a study"
         raise invalid("of", rule, str(of), f"Did you mean {near}?")
-    if check_kind(folder) == "train":
+    if check_kind(folder, "status") == "train":
         return lambda: _run(folder, seen)
     return lambda: _searches(folder, seen)
 

@@ -44,6 +44,8 @@ class StudyRun:
 
     ended: Ended
     standing: Standing
+    claims: str = ""
+    """At the scale small, of how many claims its tables speak."""
 
     def summary(self) -> str:
         """What was made, what was left and why, and what to type next."""
@@ -68,7 +70,7 @@ class StudyRun:
             if times:  # else another process has begun them meanwhile
                 lines.append(f"The shortest that is left takes about {spoken(min(times))}.")
         lines.append(self.standing.summary().partition("\n")[0])
-        return "\n".join(lines)
+        return "\n".join([*lines, self.claims] if self.claims else lines)
 
 
 @command
@@ -133,14 +135,18 @@ def run(
             raise invalid("minutes", "is no limit for a cluster", minutes, "Leave it out.")
         return _on_ray(tables, parts, device, address, work, keep_models, quiet)
     chosen = choose_device(device)
+    small = tables.scale == "small"
     if list:
         return standing(tables, parts, chosen, work)
+    if small and not quiet:
+        _tell_reach(tables, standing(tables, parts, chosen, work))
     if tables.scale == "paper":
         _tell_cost(tables, parts, chosen, yes)
     go_on = f"Go on with: {command}" if command else "The same call goes on."
     options: dict[str, Any] = {"work": work, "minutes": limit, "quiet": quiet}
     ended = run_slices(tables, parts, chosen, keep_models=keep_models, go_on=go_on, **options)
-    return StudyRun(ended, standing(tables, parts, chosen, work))
+    told = _told_claims(tables) if small else ""
+    return StudyRun(ended, standing(tables, parts, chosen, work), told)
 
 
 def _on_ray(
@@ -282,6 +288,23 @@ def _tell_cost(results: Results, parts: Sequence[Part], device: torch.device, ye
         rule = "must be given to start a study at the scale of its paper"
         raise InputError(Problem("yes", rule, False, "Start it with {yes=True}.", told))
     print(told, file=sys.stderr, flush=True)
+
+
+def _tell_reach(results: Results, found: Standing) -> None:
+    """Say what a run at the scale small takes, and of how many claims it can speak."""
+    from unbraid.studies.verdicts import within_reach
+
+    reach, claims = len(within_reach(results)), len(results.study.claims)
+    told = f"At this scale {reach} of {claims} claims can be judged at most."
+    print(f"{found.summary().partition(chr(10))[0]}. {told}", file=sys.stderr, flush=True)
+
+
+def _told_claims(results: Results) -> str:
+    """Of how many claims the tables that are there speak."""
+    from unbraid.studies.verdicts import judge
+
+    judged = [one.verdict != "not run" for one in judge(results)]
+    return f"These tables speak of {sum(judged)} of {len(judged)} claims. {_OF_SMALL}"
 
 
 _OF_SMALL = "Scale small tests the machinery: its verdicts say nothing about the paper."

@@ -66,7 +66,7 @@ def work(
     above_zero("lease_seconds", lease_seconds)
     given = [folders] if isinstance(folders, (str, Path)) else list(folders)
     places = tuple(given_path("folders", one) for one in given)
-    kinds = [check_kind(place) for place in places]
+    kinds = [check_kind(place, "work") for place in places]
     choose_devices(declared.device_name(device))  # which is refused before anything is done
 
     watch = Watch()

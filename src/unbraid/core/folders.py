@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,9 @@ RECORDS: dict[str, FolderKind] = {
     )
 }
 """By name, and in the order in which a folder is asked what it is."""
+
+_MOST_TOLD = 8
+"""Runs that a message names."""
 
 PERTURBED = "perturbed.json"
 """The record of perturbed data, which is no run but can be trained on."""
@@ -79,9 +83,10 @@ def kind_of(folder: str | Path) -> str | None:
     return next((name for name in RECORDS if is_there(record_path(folder, name))), None)
 
 
-def check_kind(folder: str | Path) -> str:
-    """The kind of *folder*; one without a record is refused."""
+def check_kind(folder: str | Path, verb: str) -> str:
+    """The kind of *folder*, given to the command *verb*; one without a record is refused."""
     check_exists("folder", folder)
+    check_not_above(folder, verb)
     if (kind := kind_of(folder)) is None:
         records = ", ".join(known.record for known in RECORDS.values())
         raise invalid(
@@ -91,6 +96,19 @@ def check_kind(folder: str | Path) -> str:
             other_kind(folder),
         )
     return kind
+
+
+def check_not_above(folder: str | Path, verb: str) -> None:
+    """Refuse a *folder* of runs, which is one level too high for the command *verb*."""
+    place = Path(folder)
+    if kind_of(place) is not None or not place.is_dir():
+        return
+    with suppress(OSError):
+        if found := sorted(one.name for one in place.iterdir() if kind_of(one) is not None):
+            told = ", ".join(found[:_MOST_TOLD]) + ", ..." * (len(found) > _MOST_TOLD)
+            rule = "must be one run, and not a folder that holds runs"
+            remedy = f"It holds {told}: {shlex.join(['unbraid', verb, str(place / found[0])])}"
+            raise invalid("folder", rule, str(folder), remedy)
 
 
 def given_path(name: str, given: object) -> Path:

@@ -204,6 +204,14 @@ def _scalars(result: Any) -> dict[str, float]:
     }
 
 
+def complete(tasks: Sequence[Task]) -> set[Task]:
+    """Those of *tasks* with which a score is done: its standard error where that is among them."""
+    awaited = {
+        dataclasses.replace(one, error_seed=None) for one in tasks if one.error_seed is not None
+    }
+    return {*tasks} - awaited
+
+
 def score_tasks(
     tasks: Sequence[Task],
     load: Callable[[Task], list[MetricInputs]],

@@ -23,7 +23,7 @@ from unbraid.scoring.collapse import (
     least_active,
 )
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
-from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
+from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, complete, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
 from unbraid.scoring.scale import LatentScale, scale_remark
 from unbraid.scoring.standard_errors import shown, with_error
@@ -103,7 +103,8 @@ def score_codes(
         for member in members
         for name in with_error(names, errors)
     ]
-    total(sum(len(task.members) for task in tasks))
+    counted = complete(tasks)
+    total(sum(len(task.members) for task in counted))
     found = []
     with worker_processes():
         for outcome in score_tasks(
@@ -116,7 +117,7 @@ def score_codes(
                     else outcome.complaint.removeprefix("member 0: ")
                 )
             found += outcome.rows
-            progress(len(outcome.task.members))
+            progress(len(outcome.task.members) if outcome.task in counted else 0)
     with_score = {row[:2] for row in found if row[3] == "score"}
     found = [row for row in found if row[:2] in with_score]
     if not found:

@@ -21,7 +21,7 @@ from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
 from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.counted import count_codes, not_counted
-from unbraid.scoring.metric_inputs import MetricInputs, Task, score_tasks
+from unbraid.scoring.metric_inputs import MetricInputs, Task, complete, score_tasks
 from unbraid.scoring.metric_names import metric_names, needing_factors, needs
 from unbraid.scoring.own_prior import OwnPrior, takes_prior
 from unbraid.scoring.score_table import ScoreTable, stored_scores
@@ -124,7 +124,7 @@ def score_members(
     errors: str = "none",
 ) -> None:
     """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
-    whole = count_scores(len(members), names, representations, errors)
+    whole = count_scores(len(members), names, representations)
     with _THREADS_IN_TURN:
         inapplicable = _inapplicable(run, names, representations, members, warn)
         wanted = [
@@ -150,16 +150,14 @@ def score_members(
         with only_one(run.path, SCORES_LOCK):
             stored = stored_scores(run)  # again, now that nobody else can write it
             tasks = _missing(wanted, stored)
-            left = sum(len(task.members) for task in tasks)
+            left = sum(len(task.members) for task in complete(tasks))
             progress(whole - left, True)  # done before, or left out
             _score_missing(run, tasks, members, stored, progress, warn, device)
 
 
-def count_scores(
-    members: int, names: Sequence[str], representations: Sequence[str], errors: str
-) -> int:
-    """How many scores and standard errors a request means."""
-    return members * (len(names) + len(with_error(names, errors))) * len(representations)
+def count_scores(members: int, names: Sequence[str], representations: Sequence[str]) -> int:
+    """How many scores a request means; one with its standard error is one."""
+    return members * len(names) * len(representations)
 
 
 def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
@@ -212,15 +210,16 @@ def _score_missing(
     warn: Callable[[str], None],
     device: torch.device | None,
 ) -> None:
+    counted = complete(tasks)
     with ScoreTable(run, stored) as table, worker_processes():
         for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
                 warn(outcome.complaint)
             table.add(outcome.rows)
-            progress(len(outcome.task.members), False)
+            progress(len(outcome.task.members) if outcome.task in counted else 0, False)
         for member in not_counted(members, stored):
-            counted = count_codes(run, member).items()
-            table.add([(member, ACTIVE, "mean", name, value, 0.0, 1) for name, value in counted])
+            counts = count_codes(run, member).items()
+            table.add([(member, ACTIVE, "mean", name, value, 0.0, 1) for name, value in counts])
 
 
 def _inapplicable(

@@ -28,7 +28,7 @@ class DataAtHand:
 
     def load(self, one: Slice) -> Dataset:
         """The data of a slice."""
-        base = self._base(one)
+        base = self.base(one)
         if one.made is None:
             return base
         after = one.made.after
@@ -40,7 +40,8 @@ class DataAtHand:
             self._made = key, one.made.make(base, left, folder)
         return self._made[1]
 
-    def _base(self, one: Slice) -> Dataset:
+    def base(self, one: Slice) -> Dataset:
+        """The data that those of a slice are made from, of the same size and shape."""
         data, options = one.plan["data"], one.plan.get("data_options") or {}
         key = repr((data, options))
         if self._plain is None or self._plain[0] != key:
@@ -52,7 +53,7 @@ class DataAtHand:
         key = repr((one.plan["data"], one.plan.get("data_options")))
         if key not in self._missing:
             try:
-                self._base(one)
+                self.base(one)
                 self._missing[key] = ""
             except InputError as error:
                 self._missing[key] = str(error)

@@ -276,7 +276,7 @@ class _Running:
         """
         if self.ends == math.inf or making.folder.is_dir():
             return True
-        pace = Pace(self.results, self.device)
+        pace = Pace(self.results, self.device, self.data)
         training = pace.training(making.pool, making.slice, making.steps_done(making.folder))
         waiting = sum(
             pace.scoring(one.pool, one.slice) for one, future in self.scoring if not future.done()

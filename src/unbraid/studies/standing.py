@@ -93,9 +93,9 @@ def standing(
 ) -> Standing:
     """How far *parts* of a study are; nothing is trained."""
     results.check()
-    pace, place = Pace(results, device), work_folder(results, work)
+    place = work_folder(results, work)
     data = DataAtHand(results, place)
-    found = []
+    pace, found = Pace(results, device, data), []
     for pool, one in parts:
         defined, why = definition(one), ""
         if results.done(pool, one):

@@ -32,6 +32,20 @@ def judge(results: Results, table: pd.DataFrame | None = None) -> tuple[Judged, 
     return tuple(_judged(results, claim, models) for claim in results.study.claims)
 
 
+def within_reach(results: Results) -> tuple[Claim, ...]:
+    """The claims that a scale can speak of once all of its slices are made, at most: it has their
+    pools, or their data where they need no models. Whether what is there suffices says the analysis
+    alone, and only then.
+    """
+    pools = {pool.name for pool in results.pools}
+    data = {one.data for _, one in results.slices()}
+    return tuple(
+        claim
+        for claim in results.study.claims
+        if (pools.issuperset(claim.pools) if claim.pools else data.issuperset(claim.data))
+    )
+
+
 def _judged(results: Results, claim: Claim, table: pd.DataFrame) -> Judged:
     analysis = results.study.analyses.get(claim.id)
     lacking = _lacking(results, claim, table)

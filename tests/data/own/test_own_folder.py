@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
+from unbraid.commands.options import remark_on
 from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.data.info import describe
@@ -251,9 +252,9 @@ def test_sixteen_bits_are_scaled_before_the_size(tmp_path):
     small = load(tmp_path, resize=8)
     assert small.fingerprint() == load(load(DEEP).pixels, resize=8).fingerprint()
     assert small.fingerprint() == load(DEEP, resize=8).fingerprint()
-    assert small.about == load(tmp_path).about
+    assert small.about[:1] == load(tmp_path).about
     Image.fromarray(np.full((30, 600), 112, np.uint16)).save(tmp_path / "large.png")
-    assert load(tmp_path, resize=8).about == small.about
+    assert load(tmp_path, resize=8).about[:1] == small.about[:1]
 
 
 def test_files_of_8_and_of_16_bits_are_refused_by_one_message(tmp_path):
@@ -396,3 +397,24 @@ def test_labels_that_are_a_folder_are_not_passed_over(tmp_path):
     (tmp_path / "factors.csv").mkdir()
     with pytest.raises(InputError, match=r"factors\.csv must be a file"):
         load(tmp_path)
+
+
+def test_images_that_are_stretched_are_told_once(tmp_path, capsys):
+    wide, square = tmp_path / "wide", tmp_path / "square"
+    for folder, size in ((wide, (48, 32)), (square, (48, 48))):
+        folder.mkdir()
+        for number in range(3):
+            grey = np.full(size[::-1], 40 * number, np.uint8)
+            Image.fromarray(grey).save(folder / f"{number}.png")
+    told = (
+        "Images of 32 × 48 pixels were stretched to 16 × 16, which changes the shape of what they"
+        " show: cut them to squares first to keep it."
+    )
+    assert load(wide, resize=16).about == [("Shape", told)]
+    assert load(np.stack([np.zeros((32, 48), np.uint8)] * 2), resize=16).about == [("Shape", told)]
+    assert load(wide).about == load(square, resize=16).about == load(square).about == []
+    remark_on(load(wide, resize=16), quiet=False)
+    assert capsys.readouterr().err == told + "\n"
+    remark_on(load(wide, resize=16), quiet=True)
+    remark_on(load(square, resize=16), quiet=False)
+    assert capsys.readouterr().err == ""

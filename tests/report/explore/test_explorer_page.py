@@ -261,6 +261,17 @@ def test_other_populations_open(
     explorer.close()
 
 
+def test_of_a_long_note_the_first_sentence_is_shown(browser: Any, show: Any, tmp_path: Path):
+    run = small_train(tmp_path / "run")
+    run.score(["mig", "modularity"], quiet=True)
+    (long,) = [note for note in open_population(run.path).notes if note.startswith("Too few")]
+    page = ub.explore(run.path, out=tmp_path / "page.html", quiet=True).page
+    show(page.as_uri(), 390)
+    folded = "return [...document.querySelectorAll('#notes details')].map(one => one.innerText)"
+    (shown,) = browser.execute_script(folded)
+    assert shown == long.partition(". ")[0] + "."
+
+
 def test_hostile_names_do_nothing(browser: Any, show: Any, tmp_path: Path):
     hostile = "<img src=x onerror=window.hit=1>"
     run = small_train(tmp_path / "<script>window.hit=1<", seeds=2)

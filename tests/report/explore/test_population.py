@@ -12,7 +12,7 @@ import pytest
 import unbraid as ub
 from unbraid.commands.run import Run
 from unbraid.core.errors import InputError
-from unbraid.core.store import read_about_table
+from unbraid.core.store import read_about_table, read_json
 from unbraid.report.explore.exploration import Exploration
 from unbraid.report.explore.population import Column, Population, Row, merged_columns
 from unbraid.report.explore.sources import of_results, open_population
@@ -110,12 +110,31 @@ def test_a_search_shows_all_individuals_and_opens_its_winner(search: Path):
     opened = [row for row in found.rows if row.can_be_opened]
     lineage = [row for row in found.rows if not row.can_be_opened]
     assert len(opened) == 2
-    assert len(lineage) == 5 * 2
     assert [row.key for row in opened] == list(found.opened)
-    assert {row.values["epoch"] for row in lineage} == {0, 1}
+    assert {row.name.partition(", epoch ")[2] for row in lineage} == {"1", "2"}
+    assert all(row.name.endswith(f", epoch {row.values['epoch']}") for row in lineage)
     assert all(row.values["udr"] is None or math.isfinite(row.values["udr"]) for row in lineage)
     assert any("winner alone" in note for note in found.notes)
     assert found.best in found.opened
+
+
+def test_the_winner_of_a_search_stands_among_its_individuals_once(search: Path):
+    found, record = open_population(search), read_json(search / "winner.json")
+    won = f"individual {record['individual']}, epoch {record['epoch'] + 1}"
+    assert won not in [row.name for row in found.rows]
+    models = [row for row in found.rows if row.name.startswith("winner: ")]
+    others = [row for row in found.rows if row not in models]
+    assert (len(models), len(others)) == (2, 5 * 2 - 1)
+    for row in models:
+        assert row.values["epoch"] == record["epoch"] + 1
+        assert row.values["images"] > 0  # which the individual alone tells
+        assert row.values["udr"] == record["score"]
+
+
+def test_a_search_is_not_said_to_be_without_scores(search: Path):
+    notes = open_population(search).notes
+    assert not any("Nothing is scored" in note for note in notes)
+    assert any(note.startswith("By udr the search selected") for note in notes)
 
 
 def test_a_recursion_shows_its_stages(recursion: Path):

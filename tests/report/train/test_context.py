@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -149,12 +150,24 @@ def test_a_collapsed_model_is_never_the_best(runs: dict[str, Run], tmp_path: Pat
     assert "Every model diverged" not in page.text
 
 
+def test_a_remark_on_few_samples_is_folded_after_its_first_sentence(runs: dict[str, Run]) -> None:
+    """On a phone it filled the first screen."""
+    text = runs["sweep"].report().read_text("utf-8")
+    (inside,) = re.findall('<details class="note warning" id="few-samples">(.*?)</details>', text)
+    first, _, rest = inside.partition("</summary>")
+    assert re.fullmatch(
+        r"<summary>Too few samples: [0-9]+ rows of factors with [0-9, ]+ values\.", first
+    )
+    assert "These metrics need at least: " in rest
+
+
 def test_no_factor_is_in_a_latent_of_a_collapsed_model(tmp_path: Path) -> None:
     """Its rescaled means seem to know factors; the page says so nowhere."""
     run = small_train(tmp_path / "run", hyper={"beta": 20}, steps=60)
     page = Page(run.report())
     assert "Every model collapsed: model 0 " in page.text
     assert "with 0 of 4 latents active" in page.text
+    assert "This model is collapsed: 0 of its 4 latents are active" in page.text
     readings = [f"{name} is in no latent: none is active." for name in ("scale", "x", "y")]
     assert all(reading in page.text for reading in readings)
     assert "of its information" not in page.text

@@ -125,8 +125,17 @@ def test_curve_range_leaves_out_the_first_steps_only() -> None:
 
 
 def test_bars_keep_the_order_given() -> None:
-    bar = drawn(latents_figure([2.5, 0.123456], [3, 0], "#123456", "nats"))["data"][0]
+    made = latents_figure([2.5, 0.123456], [3, 0], "#123456", "nats", active={3}, top=5.0)
+    bar = drawn(made)["data"][0]
     assert (bar["x"], bar["y"]) == (["latent 3", "latent 0"], [2.5, 0.123456])
+    assert bar["marker"]["color"] == ["#123456", "#c9d0d8"]
+    assert drawn(made)["layout"]["yaxis"]["range"] == [0.0, 5.2]
+
+
+def test_bars_of_a_collapsed_model_stay_low() -> None:
+    made = latents_figure([1e-5, 1e-6], [1, 0], "#123456", "nats", active=(), top=1e-5)
+    assert drawn(made)["layout"]["yaxis"]["range"][1] >= 1.0
+    assert drawn(made)["data"][0]["marker"]["color"] == ["#c9d0d8"] * 2
 
 
 def test_changes_are_laid_over_the_shared_look() -> None:

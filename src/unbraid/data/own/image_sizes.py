@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from unbraid.core.checks import raise_shortened
@@ -11,6 +11,8 @@ from unbraid.core.errors import Problems, Shown
 from unbraid.data.own.image_folder import image_files, strict_decoding, unusable_files
 
 _EXIF_ORIENTATION = 0x0112
+SHAPE = "Shape"
+"""What `Dataset.about` calls the sentence on images that were stretched."""
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
@@ -57,3 +59,19 @@ def sizes_of(files: Sequence[Path]) -> list[tuple[int, int] | None]:
             except Exception:  # decoders raise many kinds
                 found.append(None)
     return found
+
+
+def stretched(sizes: Iterable[tuple[int, int] | None], side: int) -> str:
+    """What must be known of images of such heights and widths that are scaled to a square of
+    *side*; empty where all are square.
+
+    >>> stretched([(32, 32)], 16)
+    ''
+    """
+    size = next((size for size in sizes if size and size[0] != size[1]), None)
+    if size is None:
+        return ""
+    return (
+        f"Images of {size[0]} × {size[1]} pixels were stretched to {side} × {side}, which changes"
+        " the shape of what they show: cut them to squares first to keep it."
+    )

@@ -26,7 +26,8 @@ from unbraid.data.dataset import IN_MEMORY, PixelDataset, as_planes
 from unbraid.data.own.factor_table import FactorTable, no_factors, table_from_array, table_from_file
 from unbraid.data.own.image_arrays import LARGEST_SIDE, SMALLEST_SIDE, as_pixels, resized
 from unbraid.data.own.image_depth import ABOUT
-from unbraid.data.own.image_folder import LABELS, read_folder
+from unbraid.data.own.image_folder import LABELS, image_files, read_folder
+from unbraid.data.own.image_sizes import SHAPE, sizes_of, stretched
 
 
 class OwnImages(PixelDataset):
@@ -52,7 +53,8 @@ class OwnImages(PixelDataset):
         self.name = "own"
         side = None if resize is None else read_whole("resize", resize, SMALLEST_SIDE, LARGEST_SIDE)
         names = _read_names(factor_names)
-        (pixels, self._depth), table, described = _read(source, images, factors, names, side)
+        (pixels, *told), table, described = _read(source, images, factors, names, side)
+        self._told = [(name, text) for name, text in zip((ABOUT, SHAPE), told, strict=True) if text]
         self.planes = as_planes(pixels)
         self.options: dict[str, Any] = described
         if names is not None:
@@ -82,8 +84,8 @@ class OwnImages(PixelDataset):
 
     @property
     def about(self) -> list[tuple[str, str]]:
-        """How 16 bits were brought to 8, where the images had them."""
-        return [(ABOUT, self._depth)] if self._depth else []
+        """How 16 bits were brought to 8, and that images were stretched, where they were."""
+        return [*self._told]
 
     @property
     def repeatable(self) -> bool:
@@ -109,8 +111,10 @@ class OwnImages(PixelDataset):
         return self._digest
 
 
-Pixels = tuple[NDArray[np.uint8], str]
-"""Images, and how 16 bits were brought to 8: a sentence, empty for other images."""
+Pixels = tuple[NDArray[np.uint8], str, str]
+"""Images, how 16 bits were brought to 8, and that images were stretched to a square: sentences,
+empty for other images.
+"""
 
 
 def _read(
@@ -119,10 +123,12 @@ def _read(
     """Pixels, labels, and the options that say where both came from."""
     if isinstance(source, np.ndarray):
         _refuse_key(images)
-        pixels, depth = _finish(source, "images", side)
+        pixels, depth, shape = _finish(source, "images", side)
         if np.shares_memory(pixels, source):
             pixels = pixels.copy()
-        return (pixels, depth), *_labels(factors, len(pixels), names, None, {"source": IN_MEMORY})
+        return (pixels, depth, shape), *_labels(
+            factors, len(pixels), names, None, {"source": IN_MEMORY}
+        )
     if not isinstance(source, (str, os.PathLike)):
         remedy = "Use numpy.asarray for other kinds of arrays."
         raise invalid(
@@ -133,19 +139,16 @@ def _read(
     if path.is_dir():
         _refuse_key(images)
         pixels, files, depth = read_folder(path, side)
+        found = pixels, depth, "" if side is None else stretched(sizes_of(image_files(path)), side)
         if factors is None and (path / LABELS).is_file():
-            return (
-                (pixels, depth),
-                table_from_file(path / LABELS, len(pixels), names, files),
-                described,
-            )
-        return (pixels, depth), *_labels(factors, len(pixels), names, files, described)
+            return found, table_from_file(path / LABELS, len(pixels), names, files), described
+        return found, *_labels(factors, len(pixels), names, files, described)
     if not path.is_file():
         raise invalid("source", "must be an existing folder or file", Shown(str(path)))
     if path.suffix.lower() == ".npy":
         _refuse_key(images)
-        pixels, depth = _finish(read_npy(path), path.name, side)
-        return (pixels, depth), *_labels(factors, len(pixels), names, None, described)
+        found = _finish(read_npy(path), path.name, side)
+        return found, *_labels(factors, len(found[0]), names, None, described)
     if path.suffix.lower() != ".npz":
         raise invalid("source", "must be a folder, an .npy or an .npz file", Shown(str(path)))
     return _read_npz(path, images, factors, names, side, described)
@@ -167,7 +170,8 @@ def _read_npz(
     )
     key, labels_key = images or "images", factors if is_key else "factors"
     stored = read_npz(path, key, "Name the key with images=KEY.")
-    pixels, depth = _finish(stored, f"{path.name} '{key}'", side)
+    found = _finish(stored, f"{path.name} '{key}'", side)
+    pixels = found[0]
     if images is not None:
         described["images"] = images
     if is_key:
@@ -176,8 +180,8 @@ def _read_npz(
         names = _stored_names(path)
     if is_key or (factors is None and labels_key in keys):
         labels = read_npz(path, labels_key, "Name the key with factors=KEY.")
-        return (pixels, depth), table_from_array(labels, len(pixels), names), described
-    return (pixels, depth), *_labels(factors, len(pixels), names, None, described)
+        return found, table_from_array(labels, len(pixels), names), described
+    return found, *_labels(factors, len(pixels), names, None, described)
 
 
 def _stored_names(path: Path) -> list[str]:
@@ -232,7 +236,10 @@ def _labels(
 
 def _finish(stored: NDArray[Any], name: str, side: int | None) -> Pixels:
     pixels, found = as_pixels(stored, name, any_side=side is not None)
-    return pixels if side is None else resized(pixels, side), found.sentence() if found else ""
+    depth = found.sentence() if found else ""
+    if side is None:
+        return pixels, depth, ""
+    return resized(pixels, side), depth, stretched([pixels.shape[1:3]], side)
 
 
 def _refuse_key(images: str | None) -> None:

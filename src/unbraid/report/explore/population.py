@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Status = Literal["trained", "diverged", "collapsed"]
 ACTIVE = "active_latents"
+NOT_SCORED = "Nothing is scored yet: `unbraid score` does it."
 _NOT_SETTINGS = ("prior",)
 
 
@@ -199,7 +200,9 @@ def of_run(run: RunFolder, title: str, kind: str = "train", prefix: str = "") ->
 def of_lineage(
     lineage: pd.DataFrame, score: str, colour: str, prefix: str = ""
 ) -> tuple[list[Column], list[Row]]:
-    """The individuals of a search, epoch by epoch; their weights are not kept."""
+    """The individuals of a search, epoch by epoch, counted from 1 as in all that is shown of them;
+    their weights are not kept.
+    """
     fixed = ("individual", "parent", "copied", "change", "diverged", "collapsed", "score")
     numbers = [name for name in lineage.columns if name not in fixed]
     columns = [Column(name, symbol(name), "setting") for name in numbers if name not in _COUNTS]
@@ -216,7 +219,8 @@ def of_lineage(
                 colour=colour,
                 seed=int(one["individual"]),
                 status="diverged" if one["diverged"] else "collapsed" if sunk else "trained",
-                values={**{str(name): one[name] for name in numbers}, score: one["score"]},
+                values={str(name): one[name] for name in numbers}
+                | {"epoch": one["epoch"] + 1, score: one["score"]},
             )
         )
     return columns, rows
@@ -339,7 +343,7 @@ def _notes(
 ) -> list[str]:
     notes = []
     if not metrics:
-        notes.append("Nothing is scored yet: `unbraid score` does it.")
+        notes.append(NOT_SCORED)
     if collapsed:
         notes.append(
             f"{len(collapsed)} of {len(healthy)} models are collapsed: they use too few latents for"

@@ -18,6 +18,7 @@ from unbraid.core.folders import kind_of
 from unbraid.core.store import read_about_table
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.explore.population import (
+    NOT_SCORED,
     Column,
     Population,
     Row,
@@ -122,12 +123,18 @@ def _of_search(search: SearchRun, title: str, prefix: str = "", kind: str = "pbt
     found = of_run(_with_codes(search.winner()), title, kind, f"{prefix}winner-")
     record, score = search.winner_record(), search.search.scorer.metric
     columns, rows = of_lineage(search.lineage, score, _LINEAGE_COLOUR, prefix)
+    # Its models stand for the individual that won, which would else be listed beside them.
+    won = f"{prefix}epoch-{record['epoch']}-{record['individual']}"
+    individual = next(row for row in rows if row.key == won)
     for row in found.rows:
         row.name = f"winner: {row.name}"
-        row.values |= {"epoch": record["epoch"], score: row.values.get(score, record["score"])}
-    found.rows = [*found.rows, *rows]
+        known = {name: value for name, value in row.values.items() if value is not None}
+        row.values = row.values | individual.values | known
+    found.rows = [*found.rows, *(row for row in rows if row is not individual)]
     found.columns = merged_columns([found.columns, columns])
-    found.notes = [_KEPT, *found.notes, *filter(None, [search.remark()])]
+    selected = f"By {score} the search selected: `unbraid score` adds other scores of the winner."
+    notes = [selected if note == NOT_SCORED else note for note in found.notes]
+    found.notes = [_KEPT, *notes, *filter(None, [search.remark()])]
     return found
 
 

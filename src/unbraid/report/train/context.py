@@ -82,6 +82,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
             for member in sorted(found.collapsed)
         ],
         "few_samples": few_samples_lines(run, [m.name for m in found.metrics], list(found.active)),
+        "sunk": {member: found.active[member] for member in found.collapsed},
         "latents": plan.latents,
         "varying": varying_factors(run),
         "scale": scale_lines(
@@ -318,14 +319,14 @@ def _bar_figures(
     found: RunSummary, views: list[MemberView], figures: dict[str, Any]
 ) -> dict[int, str]:
     """Bars of KL (or spread) by latent, for data without factors: the figure of each portrait."""
-    made = {}
+    made, top = {}, max((max(one.sizes) for one in views), default=0.0)
     for one in views:
         order = sorted(range(len(one.sizes)), key=lambda latent: -one.sizes[latent])
         unit = "KL divergence (nats)" if one.measure == "kl" else "spread of codes"
         made[one.member] = f"bars-{one.member}"
         colour = next(setting.colour for setting in found.settings if one.member in setting.members)
         figures[made[one.member]] = latents_figure(
-            [one.sizes[latent] for latent in order], order, colour, unit
+            [one.sizes[latent] for latent in order], order, colour, unit, active=one.active, top=top
         )
     return made
 

@@ -23,6 +23,9 @@ _MOST_POINTS = 20_000
 """Points in one figure of curves; beyond, every curve is thinned alike."""
 _MOST_BARS = 60
 """Dots with error bars in one figure of scores."""
+_NOT_ACTIVE = "#c9d0d8"
+_LEAST_TOP = 1.0
+"""Of an axis of nats, or of standard deviations of the prior."""
 _EARLY = 0.05
 """Share of the training that may run out of the top of a figure of curves, so that the rest can be
 read.
@@ -224,18 +227,29 @@ def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float]
 
 
 def latents_figure(
-    sizes: Sequence[float], latents: Sequence[int], colour: str, unit: str
+    sizes: Sequence[float],
+    latents: Sequence[int],
+    colour: str,
+    unit: str,
+    *,
+    active: Collection[int],
+    top: float,
 ) -> go.Figure:
-    """A bar for each latent, in the order given."""
+    """A bar for each latent, in the order given; those that are not *active* are grey.
+
+    The axis ends at *top*, the same for all models of a page, and never so low that what says next
+    to nothing looks like much.
+    """
     names = [f"latent {latent}" for latent in latents]
     bars = go.Bar(
         x=names,
         y=short(sizes),
-        marker_color=colour,
+        marker_color=[colour if latent in active else _NOT_ACTIVE for latent in latents],
         hovertemplate=f"%{{x}}: %{{y:.3f}} {unit}<extra></extra>",
     )
     axis = {"type": "category", "tickvals": names, "ticktext": [str(one) for one in latents]}
-    return figure([bars], x="latent", y=unit, xaxis=axis, bargap=0.35)
+    ends = short([0.0, 1.04 * max(top, _LEAST_TOP)])
+    return figure([bars], x="latent", y=unit, xaxis=axis, bargap=0.35, yaxis_range=ends)
 
 
 def quantity_label(name: str) -> str:

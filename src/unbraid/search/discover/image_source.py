@@ -20,7 +20,7 @@ from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_depth import ABOUT
 from unbraid.data.own.image_folder import image_files
-from unbraid.data.own.image_sizes import folder_size, sizes_of
+from unbraid.data.own.image_sizes import SHAPE, folder_size, sizes_of
 from unbraid.search.discover.plan import MOST_IMAGES, seen_side
 
 IMAGES = "images.npy"
@@ -103,7 +103,7 @@ def take_images(
         before = (height, width) if side else None
     else:
         dataset, side, before = _scaled(text, rest, wanted, device)
-    stretched = ""
+    stretched = _stretched(dataset)
     if path.is_dir() and wanted is not None:
         sizes = set(sizes_of(image_files(path)))
         before = sizes.pop() if len(sizes) == 1 else None
@@ -146,7 +146,10 @@ def _of_array(
     images: NDArray[Any], options: dict[str, Any], wanted: Any, device: torch.device
 ) -> ImageSource:
     dataset, _, before = _scaled(images, options, wanted, device)
-    return ImageSource("array", "", dataset, None, {}, before, len(dataset), depth=_depth(dataset))
+    depth, told = _depth(dataset), _stretched(dataset)
+    return ImageSource(
+        "array", "", dataset, None, {}, before, len(dataset), depth=depth, stretched=told
+    )
 
 
 def _scaled(
@@ -188,9 +191,22 @@ def _of_dataset(dataset: Dataset, resize: int | None, device: torch.device) -> I
     own = load(dataset.images(kept), **({"resize": side} if side else {}))
     before = (height, width) if side else None
     return ImageSource(
-        dataset.name, dataset.name, own, None, {}, before, len(dataset), drawn, _depth(dataset)
+        dataset.name,
+        dataset.name,
+        own,
+        None,
+        {},
+        before,
+        len(dataset),
+        drawn,
+        _depth(dataset),
+        _stretched(own),
     )
 
 
 def _depth(dataset: Dataset) -> str:
     return dict(dataset.about).get(ABOUT, "")
+
+
+def _stretched(dataset: Dataset) -> str:
+    return dict(dataset.about).get(SHAPE, "")

@@ -17,6 +17,7 @@
 
   // What is told of the page.
 
+  const LONG_NOTE = 150;
   const KINDS = {
     train: "A run", pbt: "A search", rpu: "A recursion", discover: "A discovery", study: "A study",
   };
@@ -28,8 +29,16 @@
     const closed = open === rows.key.length ? "" : `, of which ${open} can be opened`;
     byId("title").textContent = population.title;
     byId("summary").textContent = `${told}${closed}.`;
-    const notes = population.notes.map((note) => ui.element("p", { class: "note" }, note));
-    byId("notes").append(...notes);
+    byId("notes").append(...population.notes.map(noteShown));
+  }
+
+  // Of a long one the first sentence, and the rest when it is asked for: on a phone whole ones would
+  // fill the first screen.
+  function noteShown(note) {
+    const end = note.indexOf(". ") + 1;
+    if (note.length < LONG_NOTE || end === 0) return ui.element("p", { class: "note" }, note);
+    const first = ui.element("summary", {}, note.slice(0, end));
+    return ui.element("details", { class: "note" }, first, note.slice(end + 1));
   }
 
   function trouble(text) {
