@@ -51,7 +51,7 @@ def show(browser: Any) -> Callable[..., None]:
         browser.get_log("browser")
         browser.get(address)
         ready = "return document.documentElement.dataset.ready === 'yes'"
-        WebDriverWait(browser, 60).until(lambda it: it.execute_script(ready))
+        WebDriverWait(browser, 60, poll_frequency=0.03).until(lambda it: it.execute_script(ready))
 
     return show
 
@@ -59,7 +59,9 @@ def show(browser: Any) -> Callable[..., None]:
 def wait_for(browser: Any, script: str, *given: object) -> Any:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(browser, 30).until(lambda it: it.execute_script(script, *given))
+    return WebDriverWait(browser, 30, poll_frequency=0.03).until(
+        lambda it: it.execute_script(script, *given)
+    )
 
 
 def canvas(browser: Any, selector: str) -> np.ndarray:
