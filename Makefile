@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 
 MINUTES ?= 10
 
+# Without bytecode each of the hundreds of processes that tests start would compile the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test docs types test-slow test-gpu fuzz bench clean
 
 # Trains, scores and reports a small population in a few minutes on a CPU.

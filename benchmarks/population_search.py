@@ -130,7 +130,7 @@ def train_supervised(seed: int, out: Path, toy: bool, images: Any, setting: str)
     import torch
 
     from unbraid.population.devices import choose_device, usual_precision
-    from unbraid.search.pbt.plan import make_search
+    from unbraid.search.pbt.make_search import make_search
     from unbraid.search.pbt.search import SearchRun
 
     device, names = choose_device("auto"), images.factor_names
@@ -299,7 +299,7 @@ def probe(out: Path, toy: bool, images: Any) -> None:
     from unbraid.population.devices import choose_device, usual_precision
     from unbraid.search.pbt.generation import Generation
     from unbraid.search.pbt.judging import Judging
-    from unbraid.search.pbt.plan import make_search
+    from unbraid.search.pbt.make_search import make_search
 
     device, rows = choose_device("auto"), []
 

@@ -31,6 +31,12 @@ def scores_in_this_process() -> None:
     metric_inputs.WORTH_PROCESSES = 10**6
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobody_waits_for_the_disk() -> None:
+    """Nobody cuts the power: a handle must be open, no more. What is synced, tests/faults sees."""
+    os.fsync = os.fstat  # type: ignore[assignment]
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real images and reference numbers beside the checkout; CI must have it."""

@@ -24,7 +24,7 @@ from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.store import digest, read_about_table, read_json, write_json, write_table
 from unbraid.data import load
 from unbraid.population import new_folder
-from unbraid.population.run_folder import MOVED
+from unbraid.population.run_data import MOVED
 from unbraid.report.discover.context import write_discover
 from unbraid.report.discover.words import table_columns
 from unbraid.scoring.code_tables import read_codes

@@ -8,6 +8,7 @@ of its own. The process itself never computes, so that no thread of a library is
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -27,6 +28,10 @@ _OVERRIDE, _SEARCH = 1, 2
 """The powers to read and write what permissions forbid."""
 TOO_LONG = 240
 """Seconds after which a child is ended."""
+_IMPORTED_WHEN_USED = (
+    *("pandas", "pyarrow.dataset", "pyarrow.parquet", "safetensors.torch", "PIL.PngImagePlugin"),
+    *("plotly.graph_objects", "plotly.offline", "plotly.tools", "pydantic"),
+)
 
 
 class Answer(NamedTuple):
@@ -79,6 +84,7 @@ class ForkServer:
 
 def _serve() -> None:
     import unbraid
+    from unbraid.report.page import environment
     from unbraid.scoring import metric_inputs
 
     from . import making
@@ -87,9 +93,13 @@ def _serve() -> None:
     for found in pkgutil.walk_packages(unbraid.__path__, "unbraid."):
         if "kernel" not in found.name and not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    for name in ("pandas", "pyarrow.parquet", "safetensors.torch", "PIL.PngImagePlugin", "plotly"):
+    for name in _IMPORTED_WHEN_USED:
         importlib.import_module(name)
+    for verb in ("train", "pbt", "rpu", "discover", "study"):
+        environment().get_template(f"{verb}/page.html.j2")
+    os.fsync = os.fstat  # type: ignore[assignment]  # nobody cuts the power here
     making.prepare()
+    gc.freeze()  # or every child would look through all of this, and copy it by that
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), flush=True)
 

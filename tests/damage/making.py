@@ -199,7 +199,7 @@ def finished_search(folder: str, seed: str = "0") -> None:
 
 def stopped_search(folder: str, seed: str = "0") -> None:
     """A search stopped in its second epoch, with two states."""
-    from unbraid.search.pbt.plan import make_search
+    from unbraid.search.pbt.make_search import make_search
 
     given = SEARCH | {"seed": int(seed)}
     search = SearchRun.create(folder, *make_search("sprites", "beta_vae", **given))

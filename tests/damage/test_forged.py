@@ -30,7 +30,7 @@ from unbraid.core.store import (
 from unbraid.data.perturbed.folder import read_record
 from unbraid.population.run_folder import RunFolder
 from unbraid.search.discover.plan import DiscoveryPlan
-from unbraid.search.pbt.plan import make_search
+from unbraid.search.pbt.make_search import make_search
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.plan import make_recursion
 from unbraid.search.rpu.recursion import Recursion

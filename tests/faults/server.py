@@ -8,6 +8,7 @@ it found out stands in the file that the request names.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -37,6 +38,7 @@ def serve() -> None:
     everywhere()
     for verb in ("train", "pbt", "rpu", "discover"):
         environment().get_template(f"{verb}/page.html.j2")
+    gc.freeze()  # or every fork would look through all of this, and copy it by that
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

@@ -18,6 +18,7 @@ import torch
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.core.files import half_of
 from unbraid.core.store import read_json, read_tensors, write_json, write_tensors
+from unbraid.population.more_training import extend
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 
@@ -111,7 +112,7 @@ def test_a_checkpoint_of_another_plan_is_refused(tmp_path: Path, new_run, bits_o
     found = {one: one.read_bytes() for one in run.path.rglob("*.*et*")}
     assert len(found) == 4, "models and tables"
     said: list[str] = []
-    for ask in (lambda: train_run(run, CPU, warn=said.append), lambda: run.extend(30)):
+    for ask in (lambda: train_run(run, CPU, warn=said.append), lambda: extend(run, 30)):
         with pytest.raises(DamagedFileError) as caught:
             ask()
         assert str(caught.value).startswith(f"{path} belongs to another plan ")
@@ -246,7 +247,7 @@ def test_a_run_that_kept_its_states_goes_on_to_the_bits_of_a_longer_one(
     run = trained(new_run, tmp_path / "run", "beta_tcvae", seeds=2, steps=20)
     for name in ("scores.parquet", "report.html"):
         (run.path / name).write_bytes(b"of the shorter training")
-    run.extend(33)
+    extend(run, 33)
     assert not (run.path / "scores.parquet").exists()
     assert not (run.path / "report.html").exists()
     assert not (run.path / "members.parquet").exists()
@@ -264,7 +265,7 @@ def test_a_run_that_kept_its_states_goes_on_to_the_bits_of_a_longer_one(
 def test_a_run_without_states_cannot_be_trained_on(tmp_path: Path, new_run):
     run = trained(new_run, tmp_path / "run", keep_optimiser=False)
     with pytest.raises(InputError) as caught:
-        run.extend(40)
+        extend(run, 40)
     assert str(caught.value) == (
         "steps needs a run that kept its optimiser's state; got"
         f" {run.path}, which kept the weights alone. Train it again, by `unbraid train"
@@ -273,7 +274,7 @@ def test_a_run_without_states_cannot_be_trained_on(tmp_path: Path, new_run):
     assert RunFolder.open(run.path).plan.steps == 20
     for steps in (20, 3, True, 21.5):
         with pytest.raises(InputError, match="must be a whole number above the 20 of"):
-            run.extend(steps)  # type: ignore[arg-type]
+            extend(run, steps)  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_of_other_members_is_refused(tmp_path: Path, new_run):
@@ -292,7 +293,7 @@ def test_extending_over_a_damaged_newest_state_goes_on_from_the_one_before(
     long = trained(new_run, tmp_path / "long", steps=30)
     run = trained(new_run, tmp_path / "run")
     empty(run.path / "checkpoint" / NEWEST)
-    run.extend(30)
+    extend(run, 30)
     said: list[str] = []
     assert train_run(run, CPU, warn=said.append).finished
     assert said[1] == f"going on from the last good checkpoint, {OLDER}."
@@ -310,7 +311,7 @@ def test_old_scores_are_gone_before_a_plan_has_more_steps(
 
     monkeypatch.setattr(RunFolder, "write_plan", killed)
     with pytest.raises(KeyboardInterrupt):
-        run.extend(30)
+        extend(run, 30)
     assert not (run.path / "scores.parquet").exists()
     assert RunFolder.open(run.path).plan.steps == 20
 

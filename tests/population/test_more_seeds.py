@@ -17,6 +17,7 @@ import unbraid as ub
 from unbraid.core.errors import InputError, UnreadableRecordError
 from unbraid.core.store import read_json, write_json
 from unbraid.population import devices
+from unbraid.population.more_training import grow
 from unbraid.population.run_folder import Growth, RunFolder
 from unbraid.scoring.run_scores import stored_scores
 
@@ -108,7 +109,7 @@ def test_a_run_that_is_given_seeds_equals_one_that_had_them(tmp_path: Path, thre
 def test_killed_between_the_new_plan_and_training_it_goes_on(tmp_path: Path, three: ub.Run):
     run = trained(tmp_path / "run", 1)
     kept = files(run.path)
-    RunFolder.open(run.path).grow(3, CPU)  # and nothing after it
+    grow(RunFolder.open(run.path), 3, CPU)  # and nothing after it
     with pytest.raises(InputError) as caught:
         ub.open_run(run.path, device="cpu").score("mig", quiet=True)
     assert caught.value.problems[0].rule == "must be trained to the end"
@@ -177,9 +178,9 @@ def test_new_members_train_in_chunks_of_their_own_size(
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda place: (10**10, 10**10))
     monkeypatch.setattr(devices, "uses_kernels", lambda place: True)
-    folder.grow(12, gpu)
+    grow(folder, 12, gpu)
     assert chunks(folder) == [[0], [1], list(range(2, 24))]
-    folder.grow(14, CPU)
+    grow(folder, 14, CPU)
     assert chunks(folder) == [[0], [1], list(range(2, 24)), [24], [25], [26], [27]]
     assert chunks(RunFolder.open(run.path)) == chunks(folder)
     assert [one.chunk_size for one in folder.grown] == [22, 1]
@@ -187,7 +188,7 @@ def test_new_members_train_in_chunks_of_their_own_size(
 
 def grown_record(run: Path, seeds: int = 3) -> dict[str, Any]:
     """plan.json of *run* once it has more seeds."""
-    RunFolder.open(run).grow(seeds, CPU)
+    grow(RunFolder.open(run), seeds, CPU)
     return read_json(run / "plan.json")
 
 

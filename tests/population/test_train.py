@@ -50,9 +50,9 @@ def test_a_member_alone_has_the_bits_it_has_among_eight(
     tmp_path: Path, new_run, bits_of, same_bits, objective: str, monkeypatch
 ):
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
-    together = new_run(tmp_path / "eight", objective, seeds=8, steps=40, log_every=10)
+    together = new_run(tmp_path / "eight", objective, seeds=8, steps=12, log_every=3)
     assert train_run(together, CPU) == Outcome(True, ())
-    alone = new_run(tmp_path / "one", objective, seeds=[5], steps=40, log_every=10)
+    alone = new_run(tmp_path / "one", objective, seeds=[5], steps=12, log_every=3)
     train_run(alone, CPU)
     eight, (one,) = bits_of(together), bits_of(alone).values()
     assert same_bits(one, eight[5])
@@ -160,7 +160,9 @@ def test_a_stopped_run_ends_with_the_same_bits(
     objective: str,
     steps: int,
     halt: int,
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
     whole = new_run(tmp_path / "whole", objective, steps=steps, log_every=4)
     train_run(whole, CPU)
     broken = new_run(tmp_path / "broken", objective, steps=steps, log_every=4, checkpoint_seconds=0)
@@ -279,7 +281,8 @@ def test_a_failing_chunk_stops_the_others_and_its_error_comes_out(
         train_run(run, CPU)
 
 
-def test_a_second_process_is_refused(tmp_path: Path, new_run):
+def test_a_second_process_is_refused(tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(train_module, "_PATIENCE", 0.05)
     run = new_run(tmp_path / "run")
     with only_one(run.path), pytest.raises(InputError) as caught:
         train_run(run, CPU)

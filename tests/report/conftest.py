@@ -132,6 +132,6 @@ def open_page(browser: Any) -> Callable[[Path, int], None]:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.get(page.as_uri())
-        WebDriverWait(browser, 60).until(lambda it: it.execute_script(ready))
+        WebDriverWait(browser, 60, poll_frequency=0.03).until(lambda it: it.execute_script(ready))
 
     return show

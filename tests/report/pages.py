@@ -140,4 +140,6 @@ def resized(browser: Any, width: int) -> None:
         " null).some(box => Math.abs(box.querySelector('.main-svg').getBoundingClientRect().width -"
         " box.clientWidth) > 1)"
     )
-    WebDriverWait(browser, 30).until(lambda page: not page.execute_script(behind))
+    WebDriverWait(browser, 30, poll_frequency=0.03).until(
+        lambda page: not page.execute_script(behind)
+    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from unbraid.data import load
-from unbraid.search.pbt.plan import make_search
+from unbraid.search.pbt.make_search import make_search
 from unbraid.studies.definition import definition, model_steps
 from unbraid.studies.estermann2020.pools import ARMS, FEW, RPU, SUPERVISED, pools
 from unbraid.studies.pool import Pool, SearchSlice, check_pools

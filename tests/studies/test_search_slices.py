@@ -15,7 +15,8 @@ import torch
 
 from unbraid.core.errors import InputError
 from unbraid.core.failpoints import armed
-from unbraid.search.pbt.search import NoScoresError, SearchRun
+from unbraid.search.pbt.loop import NoScoresError
+from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.surrogate_labels import read_surrogates, write_surrogates
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pool import Pool, SearchSlice, Slice, check_pools

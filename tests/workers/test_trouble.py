@@ -27,7 +27,7 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.population.run_status import run_status
 from unbraid.population.train import train_run
 from unbraid.population.training_step import TrainingStep
-from unbraid.search.pbt.plan import make_search
+from unbraid.search.pbt.make_search import make_search
 from unbraid.search.pbt.search import SearchRun
 
 from .runs import make_run, names, until

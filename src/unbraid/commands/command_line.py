@@ -122,7 +122,7 @@ def hyperparameters(objectives: list[str], verb: Verb) -> dict[str, list[tuple[s
     One that several of them have is no flag: it is written with its objective.
     """
     from unbraid.objectives import OBJECTIVES
-    from unbraid.search.pbt.plan import _usual_range
+    from unbraid.search.pbt.make_search import usual_range
 
     classes = {name: OBJECTIVES.load(name) for name in objectives}
     owners = Counter(item.name for cls in classes.values() for item in fields(cls))
@@ -137,7 +137,7 @@ def hyperparameters(objectives: list[str], verb: Verb) -> dict[str, list[tuple[s
             shared = owners[item.name] > 1
             spelled = f"{objective}:{item.name}={kind}" if shared else f"{flag(item.name)} {kind}"
             evolves = verb.search and item.name == cls.strength
-            usual = _usual_range(item) if evolves else _short(item.default)
+            usual = usual_range(item) if evolves else _short(item.default)
             rows.append((spelled, f"{item.metadata['help']} [default: {usual}]"))
         sections[f"Options of {objective}"] = rows
     return sections

@@ -197,7 +197,7 @@ def resume_folder(
     from unbraid.data.dataset import Dataset
     from unbraid.data.loading import load
     from unbraid.population.devices import choose_device
-    from unbraid.population.run_folder import data_of
+    from unbraid.population.run_data import data_of
     from unbraid.search.discover.image_source import IMAGES
 
     remedy = "Put a copy of it back, or discover again into a new folder."
@@ -239,7 +239,7 @@ def _read_plan(record: dict[str, Any]) -> tuple[DiscoveryPlan, str]:
 
 def _other_images(folder: Path, given: object) -> InputError:
     """What to say of images that are not those with which the discovery in *folder* began."""
-    from unbraid.population.run_folder import MOVED
+    from unbraid.population.run_data import MOVED
 
     rule = f"must be the images with which {folder} began, to the last pixel and label"
     where = os.fspath(given) if isinstance(given, (str, os.PathLike)) else "what was given"

@@ -216,7 +216,7 @@ def pbt(
     with labels it is PBT-S-VAE. Hyperparameters of the objective evolve too: `--beta 1..60`; by
     default its strength does.
     """
-    from unbraid.search.pbt.plan import make_search
+    from unbraid.search.pbt.make_search import make_search
     from unbraid.search.pbt.search import SearchRun
 
     chosen, given = search_options(locals())

@@ -86,11 +86,13 @@ class Run:
 
     def more(self, steps: int | None, seeds: int | None, quiet: bool) -> None:
         """Give the plan more *steps* or *seeds*, with nothing trained yet."""
+        from unbraid.population.more_training import extend, grow
+
         pages = {page.name for page in self.path.glob("*.html")}
         if steps is not None and steps != self.folder.plan.steps:
-            self.folder.extend(steps)
+            extend(self.folder, steps)
         if seeds is not None:
-            self.folder.grow(seeds, self.device, self.places)
+            grow(self.folder, seeds, self.device, self.places)
         gone = pages - {page.name for page in self.path.glob("*.html")}
         if gone and not quiet:
             told = f"{', '.join(sorted(gone))} told of what was there before, and is removed."

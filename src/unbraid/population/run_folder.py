@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unbraid.core.checks import is_whole
-from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
+from unbraid.core.errors import DamagedFileError, Shown, UnbraidError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import (
-    check_nobody_holds,
-    file_names,
     only_one,
     remove,
     remove_halves_in,
@@ -25,21 +20,18 @@ from unbraid.core.files import (
 )
 from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
 from unbraid.core.lease import remove_leftovers as remove_leases_in
-from unbraid.core.lease_holder import SUFFIX
 from unbraid.core.records import from_record, in_range, read_object
 from unbraid.core.store import read_table, write_json, write_table
-from unbraid.data import load
-from unbraid.data.dataset import IN_MEMORY, Dataset
+from unbraid.data.dataset import Dataset
 from unbraid.networks.layout import Layout
 from unbraid.population.checkpoint import Checkpoints, Curves, OtherPlanError, Trained
-from unbraid.population.devices import chunk_size as most_together
 from unbraid.population.former_plans import chunks_of_one_kind
 from unbraid.population.kind import chunks_of, kinds_of, quantities
 from unbraid.population.member import Member
 from unbraid.population.new_folder import check_free, check_room, new_folder
 from unbraid.population.plan import Plan
+from unbraid.population.run_data import data_again, same_data
 from unbraid.population.run_tables import run_tables
-from unbraid.population.seeds_and_rates import MOST_SEEDS
 from unbraid.population.state import State, is_over
 
 if TYPE_CHECKING:
@@ -53,33 +45,9 @@ _COLUMNS = {
     "history.parquet": {"member": "i", "step": "i", "loss": "f"},
 }
 """What the tables of a run have at least, with the kinds of NumPy."""
-_PLACES = ("source", "factors", "indices")
-"""Options of data that say where it was read from."""
-_ABOVE = 4
-"""A search of a leaf-run lies so deep in a discovery."""
 CHECKPOINTS = "checkpoint"
 SCORES_LOCK = ".scores.lock"
 """Held while scores.parquet is written."""
-
-
-MOVED = (
-    "Put it back; or, where it was moved, give its new place with {data=NEW_PLACE}: options that it"
-    " had, such as resize, need not be repeated."
-)
-"""What to do where data is not found, or is other data."""
-
-
-@contextmanager
-def data_of(folder: Path, source: str = "") -> Iterator[None]:
-    """Data that cannot be opened in this block is that of *folder*, which nobody named now: say
-    whose it is, where it lay, in words, and what to do if it was moved.
-    """
-    try:
-        yield
-    except InputError as error:
-        told = f"the data of {folder} cannot be opened{source}: "
-        found = [replace(one, sentence=told + one.text, remedy=MOVED) for one in error.problems]
-        raise InputError(*found) from error
 
 
 def _where_runs_are(folder: Path) -> str:
@@ -271,46 +239,12 @@ class RunFolder:
     def dataset(self) -> Dataset:
         """The data of the run, made again from the plan and checked against its fingerprint."""
         if self._dataset is None:
-            if self.plan.data_options.get("source") == IN_MEMORY:
-                raise InputError(
-                    f"{self.path} was trained on an array in memory; pass it again, loaded as it"
-                    f" was: unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."
-                )
-            with data_of(self.path, self._read_from()):
-                found = load(self.plan.data, **self._as_they_lie(self.plan.data_options))
-            self._dataset = self._verified(found)
+            self._dataset = data_again(self.plan, self.path)
         return self._dataset
-
-    def _as_they_lie(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Options of data with the places of files that were moved along with the run's folder or
-        one of those above it, as all of a discovery is; whether it is the same data is checked.
-        """
-        found = dict(options)
-        for name in _PLACES:
-            path = Path(str(options.get(name, "")))
-            if path.is_absolute() and not path.exists():
-                above = (folder / path.name for folder in self.path.absolute().parents[:_ABOVE])
-                found[name] = str(next((one for one in above if one.is_file()), path))
-        if isinstance(inner := options.get("of_options"), dict):
-            found["of_options"] = self._as_they_lie(inner)
-        return found
-
-    def _read_from(self) -> str:
-        """Where the data lay when the run began, for messages."""
-        options = self.plan.data_options
-        files = [str(options[name]) for name in _PLACES if name in options]
-        return f", from {' and '.join(files)}" if files else ""
 
     def use(self, dataset: Dataset) -> None:
         """Take *dataset* as the data of the run, if it is the same."""
-        self._dataset = self._verified(dataset)
-
-    def _verified(self, dataset: Dataset) -> Dataset:
-        if dataset.fingerprint() != self.plan.data_fingerprint:
-            rule = f"must be what {self.path} began with, to the last pixel and label"
-            where = dataset.options.get("source", dataset.name)
-            raise invalid("data", rule, Shown(f"other data in '{where}'"), MOVED)
-        return dataset
+        self._dataset = same_data(dataset, self.plan, self.path)
 
     def layout(self, member: Member) -> Layout:
         """Where the weights of *member* lie."""
@@ -362,77 +296,6 @@ class RunFolder:
         """Whether no member of a chunk has a step left to do."""
         return is_over(state.step, state.diverged_at, self.plan.steps)
 
-    def extend(self, steps: int) -> None:
-        """Give the plan more *steps*: what is trained goes on from its optimisers' states."""
-        plan = self.plan
-        if not is_whole(steps) or not plan.steps < steps <= 10**9:
-            rule = f"must be a whole number above the {plan.steps:,} of {self.path}, at most 10^9"
-            raise invalid("steps", rule, steps)
-        _ = self.dataset  # which is refused where it has changed, with nothing touched
-        with self._alone():
-            for chunk in self.chunks():
-                if self.checkpoints(chunk).trained_alone():
-                    remedy = "Train it again, by `unbraid train --keep-optimiser`."
-                    found = Shown(f"{self.path}, which kept the weights alone")
-                    rule = "needs a run that kept its optimiser's state"
-                    raise invalid("steps", rule, found, remedy)
-            # Files of fewer members stay theirs by id, and all are made again for the new steps.
-            grown = tuple(one._replace(digest="") for one in self.grown)
-            command = self._and_then(f"--steps {steps}")
-            more = replace(plan, steps=steps, command=command)
-            self._continue_by(more, grown, self.path / "scores.parquet")
-            failpoint("plan.extended")
-
-    def grow(
-        self, seeds: int, device: torch.device, places: list[torch.device] | None = None
-    ) -> None:
-        """Give every setting of the plan so many *seeds*; models, codes and scores stay. As many of
-        the new members train together as *device* can, or each of *places*.
-
-        Nothing is done where it has them, so that a call that was killed can be repeated.
-        """
-        plan = self.plan
-        if kind_of(self.path) != "train":
-            remedy = "Search again with another seed, into a folder of its own."
-            raise invalid("seeds", "can be given for a run of `unbraid train` alone", seeds, remedy)
-        groups = plan.siblings()
-        had = {tuple(member.seed for member in group) for group in groups}
-        count = max(map(len, had))
-        if had != {tuple(range(count))}:
-            told = ", ".join(map(str, dict.fromkeys(one for listed in had for one in listed)))
-            remedy = "Train the other seeds into a folder of their own: {seeds=LIST}."
-            rule = "needs a run whose seeds were given by their number"
-            raise invalid("seeds", rule, Shown(f"{self.path}, with the seeds {told}"), remedy)
-        if not is_whole(seeds) or not count <= seeds <= MOST_SEEDS:
-            rule = f"must be a whole number from the {count:,} of {self.path} to {MOST_SEEDS:,}"
-            raise invalid("seeds", rule, seeds)
-        if seeds == count:
-            return
-        more = [(group[0], seed) for group in groups for seed in range(count, seeds)]
-        new = tuple(
-            replace(first, id=len(plan.members) + place, seed=seed)
-            for place, (first, seed) in enumerate(more)
-        )
-        added = replace(plan, members=new)
-        size = most_together(added, self.dataset, device, places)
-        check_room(self.path, added, self.dataset, size, keep_optimiser=self.keep_optimiser)
-        with self._alone():
-            grown = (*self.grown, Growth(plan.digest(), len(plan.members), size))
-            command = self._and_then(f"--seeds {seeds}")
-            more = replace(plan, members=(*plan.members, *new), command=command)
-            self._continue_by(more, grown)
-            failpoint("plan.grown")
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold all files of the run while its plan changes, which is still the one at hand."""
-        with only_one(self.path), only_one(self.path, SCORES_LOCK):
-            self.check_unchanged()
-            names = file_names(self.checkpoint_folder)
-            held = (name for name in names if name.endswith(SUFFIX))
-            check_nobody_holds(self.path, (self.checkpoint_folder / name for name in held))
-            yield
-
     @property
     def has_changed(self) -> bool:
         """Whether somebody gave the run more steps or seeds since it was opened."""
@@ -445,7 +308,7 @@ class RunFolder:
             found = Shown(f"{self.path}, which has changed since: it has other steps or seeds")
             raise invalid("run", rule, found, "Open it again, or give the command again.")
 
-    def _continue_by(self, plan: Plan, grown: tuple[Growth, ...], *outdated: Path) -> None:
+    def continue_by(self, plan: Plan, grown: tuple[Growth, ...], *outdated: Path) -> None:
         """Let *plan* take the place of the one that it continues.
 
         What tells of fewer steps or members would pass for what is told of all, also if this is
@@ -458,11 +321,6 @@ class RunFolder:
         self.__dict__.pop("_chunks", None)
         self.write_plan()
 
-    def _and_then(self, options: str) -> str:
-        """The command that made the plan, where one did, and the one that gives it more."""
-        told = self.plan.command
-        return told and f"{told} && unbraid resume {shlex.quote(str(self.path))} {options}"
-
     def had(self, member: int, digest: object) -> bool:
         """Whether a plan of that *digest*, the same but for fewer seeds, had *member* too."""
         return any(digest == one.digest and member < one.members for one in self.grown)
@@ -472,11 +330,8 @@ class RunFolder:
         checkpoints = self.checkpoints(chunk)
         found = self._newest(chunk) if checkpoints.files() else None
         if found is None or not self.is_over(found):
-            value, remedy = (
-                Shown(f"{self.path}, unfinished"),
-                f"Go on with: unbraid resume {self.path}",
-            )
-            raise invalid("run", "must be trained to the end", value, remedy)
+            value, remedy = f"{self.path}, unfinished", f"Go on with: unbraid resume {self.path}"
+            raise invalid("run", "must be trained to the end", Shown(value), remedy)
         checkpoints.check_width(found, self.width(chunk))
         return found
 

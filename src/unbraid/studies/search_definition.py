@@ -12,7 +12,7 @@ from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
 from unbraid.population.plan import make_plan
 from unbraid.scoring.metric_names import metric_names, needing_factors, needs, revision
-from unbraid.search.pbt.plan import (
+from unbraid.search.pbt.make_search import (
     USUAL_WITH_LABELS,
     USUAL_WITHOUT_LABELS,
     SharedOptions,

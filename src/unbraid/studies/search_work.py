@@ -27,8 +27,11 @@ from unbraid.population.plan import Plan, make_plan
 from unbraid.scoring.metric_names import needs
 from unbraid.scoring.run_scores import score_run
 from unbraid.search import defaults as usual
-from unbraid.search.pbt.plan import SearchPlan, make_search
-from unbraid.search.pbt.search import LINEAGE, NoScoresError, SearchRun
+from unbraid.search.pbt.lineage import LINEAGE
+from unbraid.search.pbt.loop import NoScoresError
+from unbraid.search.pbt.make_search import make_search
+from unbraid.search.pbt.plan import SearchPlan
+from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.labelling import label
 from unbraid.search.rpu.plan import SURROGATES_FILE, RecursionPlan, make_recursion
 from unbraid.search.rpu.recursion import Recursion

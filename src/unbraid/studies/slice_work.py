@@ -38,6 +38,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.population import defaults
 from unbraid.population.devices import chunk_size, device_name, usual_precision
 from unbraid.population.member import Member
+from unbraid.population.more_training import extend
 from unbraid.population.new_folder import check_room
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
@@ -200,7 +201,7 @@ class SliceWork:
             if is_there(self._stage_file(steps)):
                 continue
             if self.run.plan.steps < steps:
-                self.run.extend(steps)
+                extend(self.run, steps)
             with self._timed("training"):
                 if not self._train(report, warn):
                     return False

@@ -16,8 +16,6 @@ from unbraid.analysis.theory.overlap_and_information import (
 from unbraid.core.errors import InputError
 from unbraid.report.gallery.statements import STATEMENTS
 
-FOUND = overlap_and_information()
-
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_information_of_balls_by_draws(share):
@@ -46,16 +44,17 @@ def test_normal_posteriors_far_apart_and_all_alike():
 
 
 def test_any_information_without_overlap():
-    reach = FOUND.information / math.log(64)
+    found = overlap_and_information()
+    reach = found.information / math.log(64)
     assert reach[0] < 0.05
     assert reach[-1] > 0.95
     assert (np.diff(reach) > 0).all()
-    assert FOUND.ball_overlap.max() == 0.0
-    assert FOUND.normal_information == pytest.approx(FOUND.information, abs=1e-2)
-    assert (np.diff(FOUND.normal_overlap) < 0).all()
-    assert FOUND.normal_overlap[4] > 0.5
+    assert found.ball_overlap.max() == 0.0
+    assert found.normal_information == pytest.approx(found.information, abs=1e-2)
+    assert (np.diff(found.normal_overlap) < 0).all()
+    assert found.normal_overlap[4] > 0.5
     statement = next(one for one in STATEMENTS if one.key == "overlap_information")
-    assert statement.verdict(FOUND).holds
+    assert statement.verdict(found).holds
 
 
 def test_balls_that_touch_share_what_circles_share():

@@ -12,13 +12,9 @@ from unbraid.core.errors import InputError
 from unbraid.report.gallery.statements import STATEMENTS
 
 
-@pytest.fixture(scope="module")
-def found():
-    return three_overlaps()
-
-
 @pytest.mark.slow
-def test_overlap_rises_with_beta_and_only_the_middle_is_right(found):
+def test_overlap_rises_with_beta_and_only_the_middle_is_right():
+    found = three_overlaps()
     little, right, much = found.models
     assert little.overlap < 0.01 < right.overlap < 0.2 < much.overlap
     assert little.covered < 0.3
@@ -30,7 +26,8 @@ def test_overlap_rises_with_beta_and_only_the_middle_is_right(found):
     assert [panel.heading for panel in statement.panels(found)][1] == "β = 0.001: too little"
 
 
-def test_densities_are_densities(found):
+def test_densities_are_densities():
+    found = three_overlaps(steps=30)  # of posteriors of any width
     cell = (2 * REACH / (CELLS - 1)) ** 2
     assert found.prior.sum() * cell == pytest.approx(1.0, abs=0.03)
     assert found.models[1].density.sum() * cell == pytest.approx(1.0, abs=0.03)

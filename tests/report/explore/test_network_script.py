@@ -65,9 +65,9 @@ return all;
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(browser: Any) -> Any:
-    """An empty page that has loaded both scripts."""
+    """An empty page that has loaded both scripts, whose functions keep nothing."""
     browser.get("data:text/html,<title>scripts</title>")
     for name in ("arrays.js", "network.js"):
         browser.execute_script((SCRIPTS / name).read_text())

@@ -375,5 +375,7 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
         assert browser.execute_script(
             "return [...document.querySelectorAll('.cut')].every(part => part.open)"
         )
-        WebDriverWait(browser, 30).until(lambda page: page.execute_script(undrawn) == 0)
+        WebDriverWait(browser, 30, poll_frequency=0.03).until(
+            lambda page: page.execute_script(undrawn) == 0
+        )
         assert_drawn(browser, width)

@@ -20,7 +20,8 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.objectives import OBJECTIVES
 from unbraid.search.pbt.exploit import Rule, epoch_seed
-from unbraid.search.pbt.plan import FORMAT, SearchPlan, make_search
+from unbraid.search.pbt.make_search import make_search
+from unbraid.search.pbt.plan import FORMAT, SearchPlan
 from unbraid.search.pbt.scorer import Scorer
 from unbraid.search.pbt.search_space import SearchDimension
 

@@ -32,11 +32,11 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import TrainingStep
 from unbraid.search.pbt import encode_generation as encoding
 from unbraid.search.pbt import generation as generation_module
-from unbraid.search.pbt import search as search_run
+from unbraid.search.pbt import loop
 from unbraid.search.pbt import state as search_state
 from unbraid.search.pbt.generation import Generation
 from unbraid.search.pbt.judging import Judging
-from unbraid.search.pbt.plan import make_search
+from unbraid.search.pbt.make_search import make_search
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
 from unbraid.search.pbt.winner import WinnerFiles
 
@@ -607,9 +607,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "told of an epoch": {"on_epoch": 2},
     "asked for the time": {"out_of_time": 2},
     "scoring": {"patch": (Judging, "scores")},
-    "writing the lineage": {"patch": (SearchRun, "_write_lineage")},
-    "selecting": {"patch": (search_run, "next_individuals")},
-    "beginning an epoch": {"patch": (search_run, "Generation")},
+    "writing the lineage": {"patch": (loop, "write_lineage")},
+    "selecting": {"patch": (loop, "next_individuals")},
+    "beginning an epoch": {"patch": (loop, "Generation")},
     "storing the winner": {"patch": (WinnerFiles, "store"), "call": 1},
     "writing the winner's tables": {"patch": (RunFolder, "write_tables"), "call": 1},
 }
@@ -711,7 +711,7 @@ def test_while_the_next_population_is_built_only_the_last_is_held(
             super().__init__(*given, **named)
             built.append(weakref.ref(self))
 
-    monkeypatch.setattr(search_run, "Generation", Counted)
+    monkeypatch.setattr(loop, "Generation", Counted)
     run = created(tmp_path / "run", **UDR)
     assert run.train(CPU) == ALL_DONE
     assert held == [0] + [1] * (len(held) - 1)
@@ -850,7 +850,7 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path):
 KILLED = """
 import json, sys, torch
 from unbraid.search.pbt import state
-from unbraid.search.pbt.plan import make_search
+from unbraid.search.pbt.make_search import make_search
 from unbraid.search.pbt.search import SearchRun
 state._LEAST_TRAINING_PER_SAVING = 0
 path, options = sys.argv[1], json.loads(sys.argv[2])

@@ -24,7 +24,8 @@ from unbraid.core.store import read_json
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
-from unbraid.search.pbt.search import NoScoresError, SearchOutcome, SearchRun
+from unbraid.search.pbt.loop import NoScoresError
+from unbraid.search.pbt.search import SearchOutcome, SearchRun
 from unbraid.search.reduce import reduction
 from unbraid.search.reduce.reduction import NO_PEAKS, Reduction, ReductionRule, reduce
 from unbraid.search.rpu import labelling

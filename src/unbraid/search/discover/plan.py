@@ -22,7 +22,8 @@ from unbraid.population.devices import cores, usual_precision
 from unbraid.population.new_folder import check_room
 from unbraid.search.discover.clock import SHARES
 from unbraid.search.pbt.generation import Generation
-from unbraid.search.pbt.plan import SearchOptions, SearchPlan, make_search
+from unbraid.search.pbt.make_search import SearchOptions, make_search
+from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.rpu.plan import RecursionPlan, make_recursion
 
 FEWEST_IMAGES = 50

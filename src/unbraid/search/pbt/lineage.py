@@ -8,10 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unbraid.core.failpoints import failpoint
+from unbraid.core.folders import check_still_there
+from unbraid.core.store import read_table, write_table
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import SearchState
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LINEAGE = "lineage.parquet"
+_COLUMNS = {"epoch": "i", "individual": "i", "parent": "i", "copied": "b", "change": "O"} | {
+    "score": "f",
+    "diverged": "b",
+    "images": "i",
+}
+"""What a lineage has at least, with the kinds of NumPy."""
 
 
 class EpochBest(NamedTuple):
@@ -78,3 +93,24 @@ def best_by_epoch(
 def is_collapsed(row: Mapping[str, Any]) -> bool:
     """Whether the individual of a row is collapsed, as far as was counted."""
     return row.get("collapsed", False) is True
+
+
+def read_lineage(folder: Path, search_digest: str) -> pd.DataFrame:
+    """The table of the search in *folder*, which must be its own."""
+    return read_table(folder / LINEAGE, _about(search_digest), _COLUMNS)
+
+
+def write_lineage(folder: Path, search_digest: str, lineage: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows of all epochs so far; *folder* must not have gone meanwhile."""
+    import pandas as pd
+
+    check_still_there(folder)
+    table = pd.DataFrame(lineage)
+    table["collapsed"] = [is_collapsed(row) for row in lineage]
+    kinds = {"score": float, "active_latents": "Int64"}
+    write_table(folder / LINEAGE, table.astype(kinds), _about(search_digest))
+    failpoint("lineage.written")
+
+
+def _about(search_digest: str) -> dict[str, str]:
+    return {"search": search_digest, "table": LINEAGE}

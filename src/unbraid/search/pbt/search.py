@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A search is a folder: pbt.json, lineage.parquet, population/ while it trains, the winner.
 
-The winner is the individual with the best score of all epochs, kept whatever becomes of its line;
-one that is collapsed only where all are (`search/pbt/collapsed.py`).
-When the search ends it is stored as an ordinary run in the same folder (plan.json, checkpoint/,
-...): its models are encoded, scored and reported like any other.
+When the search ends its winner is stored as an ordinary run in the same folder (plan.json,
+checkpoint/, ...): its models are encoded, scored and reported like any other.
 
 While it trains, the state of all models, the lineage so far and the best individual lie in
 population/ in one file with a checksum, written between epochs and within them every
@@ -14,10 +12,9 @@ from there to the same lineage, to the last bit on a CPU.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,42 +25,28 @@ import torch
 from unbraid.core.errors import DamagedFileError, InputError, Problem, UnbraidError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one, remove_folder, remove_unfinished
-from unbraid.core.folders import RECORDS, check_still_there, is_there, record_path
+from unbraid.core.folders import RECORDS, is_there, record_path
 from unbraid.core.lease import tell
 from unbraid.core.records import read_object
-from unbraid.core.store import digest, read_table, write_json, write_table
+from unbraid.core.store import digest, write_json
 from unbraid.data.dataset import IN_MEMORY, Dataset
-from unbraid.population.cuda_graph import rehearse
-from unbraid.population.devices import device_type, explain_oom
-from unbraid.population.draws import rule_on
+from unbraid.population.devices import device_type
 from unbraid.population.new_folder import check_free, check_room, new_folder
 from unbraid.population.run_folder import CHECKPOINTS, RunFolder
 from unbraid.scoring.collapse import least_active
 from unbraid.search.pbt.collapsed import collapsed_winner
-from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
-from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
-from unbraid.search.pbt.judging import Judging
-from unbraid.search.pbt.lineage import EpochBest, best_by_epoch, epoch_rows, is_collapsed
+from unbraid.search.pbt.lineage import LINEAGE, read_lineage
+from unbraid.search.pbt.loop import SearchLoop
 from unbraid.search.pbt.plan import SearchPlan
-from unbraid.search.pbt.state import Checkpointer, Elite, SearchState, StateFiles
+from unbraid.search.pbt.state import Checkpointer, StateFiles
 from unbraid.search.pbt.winner import WINNER, WinnerFiles
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_COPY = "Put a copy of it back, or search again into a new folder."
 POPULATION = "population"
 """Where the state of all models lies while they train."""
-LINEAGE = "lineage.parquet"
-_COLUMNS = {"epoch": "i", "individual": "i", "parent": "i", "copied": "b", "change": "O"} | {
-    "score": "f",
-    "diverged": "b",
-    "images": "i",
-}
-"""What a lineage has at least, with the kinds of NumPy."""
-
-
-class NoScoresError(UnbraidError):
-    """No member of a population ever had a score, so that there is no winner."""
 
 
 def _read_search(record: dict[str, Any]) -> tuple[SearchPlan, str]:
@@ -126,12 +109,11 @@ class SearchRun:
     def open(cls, path: str | Path, dataset: Dataset | None = None) -> SearchRun:
         """The search that a folder holds."""
         place = record_path(path, "pbt")
-        remedy = "Put a copy of it back, or search again into a new folder."
         try:
-            search, own = read_object(place, "a search", _read_search, remedy)
+            search, own = read_object(place, "a search", _read_search, _COPY)
         except (FileNotFoundError, NotADirectoryError):
             rule = f"must be a folder made by `unbraid pbt`, with a {RECORDS['pbt'].record} in it"
-            raise invalid("run", rule, str(path), remedy) from None
+            raise invalid("run", rule, str(path), _COPY) from None
         found = cls(path, search, dataset)
         found.digest = own
         return found
@@ -190,21 +172,16 @@ class SearchRun:
     @property
     def lineage(self) -> pd.DataFrame:
         """One row per individual and epoch: its parent, hyperparameters and score."""
-        remedy = "Put a copy of it back, or search again into a new folder."
         try:
-            return read_table(self.path / LINEAGE, self._about_lineage, _COLUMNS)
+            return read_lineage(self.path, self.digest)
         except FileNotFoundError:
             if self._has_winner:
-                raise DamagedFileError(f"{self.path / LINEAGE} is missing. {remedy}") from None
+                raise DamagedFileError(f"{self.path / LINEAGE} is missing. {_COPY}") from None
             rule = "must have a finished epoch, or there is no lineage"
             raise invalid("run", rule, str(self.path), self._go_on) from None
         except DamagedFileError as error:
-            told = remedy if self._has_winner else self._go_on
+            told = _COPY if self._has_winner else self._go_on
             raise DamagedFileError(f"{error} {told}") from error
-
-    @property
-    def _about_lineage(self) -> dict[str, str]:
-        return {"search": self.digest, "table": LINEAGE}
 
     @property
     def winner_files(self) -> WinnerFiles:
@@ -244,15 +221,15 @@ class SearchRun:
             files = StateFiles(self.path / POPULATION, self.digest, width)
             if not files.files() and self._has_winner and self.winner_files.made_again(warn):
                 return SearchOutcome(True, "found done")
-            begin = self._beginning(device)
+            loop = SearchLoop(self.search, self.dataset, device, self.path, self.digest)
             # No name of ours but the checkpointer's may hold a population, or it would stay in
             # memory beside those that come after it.
             checkpointer = Checkpointer(
                 files,
-                files.load(begin, warn) or self._first(begin),
+                files.load(loop.begin, warn) or loop.first(),
                 self.search.plan.checkpoint_seconds,
             )
-            progress(self._seen(checkpointer.state), True)
+            progress(loop.seen(checkpointer.state), True)
             stop = stop or threading.Event()
             began, first = time.monotonic(), checkpointer.state.epoch
             tell(self.path, device=device_type(device))
@@ -263,7 +240,8 @@ class SearchRun:
                 on_epoch(epoch)
 
             try:
-                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, epoch_done)
+                least = self._least_active()
+                why = loop.run(checkpointer, least, stop, progress, warn, out_of_time, epoch_done)
                 if not why:
                     return SearchOutcome(False)
                 assert checkpointer.state.elite is not None
@@ -279,103 +257,8 @@ class SearchRun:
                 if out_of_memory and checkpointer.state.generation.done:
                     checkpointer.save()
                 raise
-            self._forget_population()
+            remove_folder(self.path / POPULATION)  # the states, once the winner is stored
             return SearchOutcome(True, why)
-
-    def _beginning(self, device: torch.device) -> Callable[..., Generation]:
-        """Puts the population of an epoch on *device*."""
-        search, dataset = self.search, self.dataset
-        with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use the CPU."):
-            sampler, rule = dataset.sampler(device), rule_on(search.plan, dataset, device)
-        rehearsed: set[int] = set()
-
-        def begin(
-            epoch: int,
-            individuals: list[Individual],
-            rows: Rows | Heritage | None,
-            clocks: Sequence[int] | None = None,
-            before: Generation | None = None,
-        ) -> Generation:
-            generation = Generation(
-                search.plan,
-                search.generation_models(individuals, epoch),
-                dataset,
-                device,
-                sampler,
-                epoch=epoch,
-                epochs=search.epochs,
-                epoch_images=search.epoch_images,
-                rows=rows,
-                clocks=clocks,
-                cumulative=rule,
-                before=before,
-                together=search.together,
-            )
-            for chunk in generation.chunks:  # kernels differ by batch size, and that may evolve
-                if chunk.program.plan.batch_size not in rehearsed:
-                    rehearsed.add(chunk.program.plan.batch_size)
-                    rehearse(chunk.program)
-            return generation
-
-        return begin
-
-    def _first(self, begin: Callable[..., Generation]) -> SearchState:
-        """Where a search begins."""
-        individuals = self.search.first()
-        return SearchState(0, individuals, begin(0, individuals, None))
-
-    def _run(
-        self,
-        begin: Callable[..., Generation],
-        checkpointer: Checkpointer,
-        stop: threading.Event,
-        progress: Callable[[int, bool], None],
-        warn: Callable[[str], None],
-        out_of_time: Callable[[], bool],
-        on_epoch: Callable[[dict[str, Any]], None],
-    ) -> str:
-        """Epoch after epoch until the search is over; returns why it is, nothing where stopped."""
-        search = self.search
-        least = self._least_active()
-        while True:
-            state = checkpointer.state
-            with Judging(search.scorer, state.generation, self.dataset, self.path) as judging:
-                while not state.generation.train(
-                    stop,
-                    checkpointer.seconds_left(),
-                    lambda images: progress(images, False),
-                    judging.chunk_done,
-                ):
-                    checkpointer.save()
-                    if stop.is_set():
-                        return ""
-                scores, active = judging.scores(), judging.active_latents()
-            ranked = [search.scorer.better(score) for score in scores]
-            rows = epoch_rows(search, state, scores, active, least)
-            collapsed = [is_collapsed(row) for row in rows]
-            # An epoch that was stopped after this is scored again when the search goes on; it must
-            # not stand here twice.
-            state.lineage = [row for row in state.lineage if row["epoch"] < state.epoch] + rows
-            self._write_lineage(state)
-            self._keep_best(state, rows, ranked, collapsed)
-            best = best_by_epoch(state.lineage, search.scorer.better)
-            sunk = best[-1].collapsed and math.isfinite(best[-1].score)
-            told = {"epoch": state.epoch, "best": best[-1].score, "collapsed": sunk}
-            counts = {"individuals": len(state.individuals), "images": rows[-1]["images"]}
-            on_epoch({**told, **counts})
-            if state.elite is None:
-                checkpointer.save()
-                raise self._no_scores(state.epoch)
-            why = self._why_over(state.epoch, ranked, best, out_of_time)
-            if why:
-                count = sum(row["diverged"] for row in rows)
-                if count:
-                    warn(f"{count} of {len(rows)} individuals had diverged when the search ended.")
-                return why
-            checkpointer.state = self._selected(state, ranked, collapsed, begin)
-            failpoint("generation.replaced")
-            if checkpointer.due():
-                checkpointer.save()
 
     def _least_active(self) -> int:
         """The fewest active latents of an individual that is not collapsed, where one can be."""
@@ -385,131 +268,12 @@ class SearchRun:
         known = search.scorer.known_factors(self.dataset, self.path)
         return least_active(search.plan.latents, known)
 
-    def _why_over(
-        self,
-        epoch: int,
-        ranked: list[float],
-        best: list[EpochBest],
-        out_of_time: Callable[[], bool],
-    ) -> str:
-        """Why the search ends after *epoch*; empty where it goes on."""
-        within, epochs = self.search.converged_within, self.search.converged_epochs
-        if epoch + 1 >= self.search.epochs:
-            return "all epochs are done"
-        if not any(map(math.isfinite, ranked)):
-            return "no individual has a score any more"
-        # Where all are collapsed, a score that stands still is no convergence.
-        scores = [math.nan if one.collapsed else one.score for one in best]
-        if within and converged(scores, within, epochs):
-            return f"the best score moved by less than {within:g} in each of {epochs} epochs"
-        return "the time is up" if out_of_time() else ""
-
-    def _selected(
-        self,
-        state: SearchState,
-        ranked: list[float],
-        collapsed: list[bool],
-        begin: Callable[..., Generation],
-    ) -> SearchState:
-        """Exploit and explore: the next epoch begins, with every state gathered on the device."""
-        search, epoch = self.search, state.epoch + 1
-        now = [one.values for one in state.individuals]
-        individuals = next_individuals(
-            ranked,
-            now,
-            search.evolved,
-            search.rule,
-            seed=search.seed,
-            epoch=epoch,
-            population=search.population,
-            collapsed=collapsed,
-        )
-        places = [
-            one.parent * search.models + number
-            for one in individuals
-            for number in range(search.models)
-        ]
-        # Held until the new one stands, so that it can be saved whatever happens here.
-        old = state.generation
-        generation = begin(
-            epoch,
-            individuals,
-            lambda part: old.rows([places[place] for place in part]),
-            before=old,
-        )
-        return SearchState(epoch, individuals, generation, state.lineage, state.elite)
-
-    def _no_scores(self, epoch: int) -> NoScoresError:
-        return NoScoresError(
-            f"no member of the population has a score after epoch {epoch + 1}:"
-            f" {self.search.scorer.metric} is NaN for every one, so that there is nothing to select"
-            f" by. What trained so far is kept in {self.path}. Start again with lower learning"
-            " rates if the models diverged (see lineage.parquet), or with another score."
-        )
-
-    def _keep_best(
-        self,
-        state: SearchState,
-        rows: list[dict[str, Any]],
-        ranked: list[float],
-        collapsed: list[bool],
-    ) -> None:
-        """Keep the best individual of an epoch where it is the best of all."""
-        search, first, old = self.search, ranking(ranked, collapsed)[0], state.elite
-        if not math.isfinite(ranked[first]):
-            return
-        # Of equals the one that has trained longer.
-        if old is not None and (not collapsed[first], ranked[first]) < (
-            not old.collapsed,
-            search.scorer.better(old.score),
-        ):
-            return
-        values = state.individuals[first].values
-        updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
-        state.elite = Elite(
-            epoch=state.epoch,
-            individual=first,
-            score=rows[first]["score"],
-            values=dict(values),
-            clock=(state.epoch + 1) * updates,
-            rows=state.generation.rows(range(first * search.models, (first + 1) * search.models)),
-            active_latents=rows[first]["active_latents"],
-            collapsed=collapsed[first],
-        )
-
-    def _seen(self, state: SearchState) -> int:
-        """Images seen by all models so far, for a progress bar that begins in the middle."""
-        seen = (
-            sum(row["epoch"] < state.epoch for row in state.lineage)
-            * self.search.models
-            * self.search.epoch_images
-        )
-        for chunk in state.generation.chunks:
-            batch_size = chunk.program.plan.batch_size
-            begun = state.epoch * updates_of_epoch(self.search.epoch_images, batch_size)
-            seen += (chunk.state.step - begun) * batch_size * len(chunk.places)
-        return seen
-
-    def _write_lineage(self, state: SearchState) -> None:
-        import pandas as pd
-
-        check_still_there(self.path)
-        table = pd.DataFrame(state.lineage)
-        table["collapsed"] = [is_collapsed(row) for row in state.lineage]
-        kinds = {"score": float, "active_latents": "Int64"}
-        write_table(self.path / LINEAGE, table.astype(kinds), self._about_lineage)
-        failpoint("lineage.written")
-
     def remove_leftovers(self) -> None:
         """Remove the population of a finished search that was killed before it did."""
         if self.finished and (self.path / POPULATION).is_dir():
             # It may lie where nothing can be written, or another process does the same.
             with suppress(UnbraidError), only_one(self.path):
-                self._forget_population()
-
-    def _forget_population(self) -> None:
-        """Remove the states of all models, which nobody needs once the winner is stored."""
-        remove_folder(self.path / POPULATION)
+                remove_folder(self.path / POPULATION)
 
     def winner_record(self) -> dict[str, Any]:
         """Epoch, individual, score and evolved values of the winner, and what latents it uses."""

@@ -32,19 +32,25 @@ _KEPT = 2
 _FILE = re.compile(r"state-(\d{6})\.safetensors")
 
 
-@dataclass
-class Elite:
-    """The best individual of all epochs so far."""
+@dataclass(kw_only=True)
+class _StoredElite:
+    """What a state says of the best individual of all epochs so far."""
 
     epoch: int
     individual: int
     score: float
     values: dict[str, float]
     clock: int
-    rows: Rows
     active_latents: int | None = None
     """None where an earlier version kept it, which did not count."""
     collapsed: bool = False
+
+
+@dataclass(kw_only=True)
+class Elite(_StoredElite):
+    """With the states of its models."""
+
+    rows: Rows
 
 
 @dataclass
@@ -164,19 +170,6 @@ def _set_aside(bad: dict[Path, str], warn: Callable[[str], None]) -> None:
     for path, why in bad.items():
         warn(f"{why} It is set aside.")
         set_aside(path)
-
-
-@dataclass(frozen=True)
-class _StoredElite:
-    """What a state says of the best individual."""
-
-    epoch: int
-    individual: int
-    score: float
-    values: dict[str, float]
-    clock: int
-    active_latents: int | None = None
-    collapsed: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,8 @@ from unbraid.objectives.objective import Objective
 from unbraid.search import defaults
 from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Rule, epoch_seed
-from unbraid.search.pbt.plan import (
-    USUAL_WITHOUT_LABELS,
-    SearchOptions,
-    SearchPlan,
-    make_search,
-)
+from unbraid.search.pbt.make_search import USUAL_WITHOUT_LABELS, SearchOptions, make_search
+from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.scorer import SURROGATES, Scorer
 from unbraid.search.reduce.reduction import ReductionRule
 from unbraid.search.rpu.stages import Stage, planned_stages

@@ -43,8 +43,9 @@ from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
 from unbraid.population.new_folder import check_free, new_folder
 from unbraid.population.run_folder import RunFolder
+from unbraid.search.pbt.loop import NoScoresError
 from unbraid.search.pbt.plan import SearchPlan
-from unbraid.search.pbt.search import NoScoresError, SearchOutcome, SearchRun, searched_data
+from unbraid.search.pbt.search import SearchOutcome, SearchRun, searched_data
 from unbraid.search.reduce.reduction import reduce_in_turn
 from unbraid.search.rpu.labelling import Labelling, label
 from unbraid.search.rpu.plan import SURROGATES_FILE, RecursionPlan
