@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 MINUTES ?= 10
+# Tests that wait for a process or a page leave a core to others: one more than there are, to 4.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, 1 + (os.cpu_count() or 1)))")
 
 # Without bytecode each of the hundreds of processes that tests start would compile the package.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,7 +22,7 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tools.docs --check
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Writes the generated parts of README and docs; with CHECK=1 only names what is stale.
 docs: $(READY)

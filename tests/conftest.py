@@ -32,6 +32,13 @@ def scores_in_this_process() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def ctrl_c_ends_processes() -> None:
+    """A shell has what it runs in the background ignore Ctrl-C, and so would what tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def nobody_waits_for_the_disk() -> None:
     """Nobody cuts the power: a handle must be open, no more. What is synced, tests/faults sees."""
     os.fsync = os.fstat  # type: ignore[assignment]

@@ -17,6 +17,7 @@ from unbraid.report.study.context import Numbers, further, numbers
 from unbraid.report.study.figures import draw
 from unbraid.report.study.provenance import provenance
 from unbraid.studies import STUDIES
+from unbraid.studies.finding import Finding
 from unbraid.studies.results import Results
 from unbraid.studies.verdicts import Judged, judge
 
@@ -49,22 +50,24 @@ def files() -> dict[Path, str]:
     made: dict[Path, str] = {}
     for name in names():
         results, models, judged = found(name)
-        made[FOLDER / f"{name}.md"] = page(results, models, judged)
+        lead = results.study.answer(models) if results.study.answer else None
+        made[FOLDER / f"{name}.md"] = page(results, models, judged, lead)
+        if lead and lead.exhibit:
+            made[FOLDER / name / "answer.svg"] = draw(lead.exhibit)
         for one in judged:
             if one.finding and one.finding.exhibit:
                 made[FOLDER / name / f"{one.claim.id}.svg"] = draw(one.finding.exhibit)
-        lead = results.study.answer(models) if results.study.answer else None
-        if lead and lead.exhibit:
-            made[FOLDER / name / "answer.svg"] = draw(lead.exhibit)
     return made
 
 
-def page(results: Results, models: pd.DataFrame, judged: tuple[Judged, ...]) -> str:
+def page(
+    results: Results, models: pd.DataFrame, judged: tuple[Judged, ...], lead: Finding | None
+) -> str:
     """The whole page of a study."""
     study, made = results.study, provenance(results, models)
     return render(
         "study",
-        answer=study.answer(models) if study.answer else None,
+        answer=lead,
         study=study,
         outcome=(study.folder / "OUTCOME.md").is_file(),
         paper=paper(study),
