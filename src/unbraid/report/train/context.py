@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.core.folders import PAGES, record_path
-from unbraid.data.dataset import Dataset
-from unbraid.data.where_rule import count_images
 from unbraid.metrics import METRICS
-from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.page import write_page
 from unbraid.report.train.advice import AdviceInputs, advice
+from unbraid.report.train.facts import facts
 from unbraid.report.train.figures import (
     curves_figure,
     latents_figure,
@@ -92,7 +90,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         ),
         "with_errors": any(m.errors for m in found.metrics),
         "remedy": REMEDY,
-        "facts": _facts(run),
+        "facts": facts(run),
         "film": views[0].latents[:_MOST_TILES] if found.best is not None else (),
         "aspect": dataset.image_shape[1] / dataset.image_shape[0],
         "frames": FRAMES,
@@ -152,75 +150,6 @@ def _what_matters(found: RunSummary) -> str:
     sound = scores.keys() - found.collapsed
     groups = [[scores[m] for m in one.members if m in sound] for one in found.settings]
     return what_matters(variance_of([group for group in groups if group]))
-
-
-def _facts(run: RunFolder) -> list[tuple[str, str]]:
-    plan, dataset = run.plan, run.dataset
-    height, width, channels = dataset.image_shape
-    samples = f"{len(dataset):,} images, {height}×{width}" + (
-        f"×{channels}" if channels > 1 else ""
-    )
-    if len(dataset.sample_shape) != 3:
-        samples = f"{len(dataset):,} points"
-    options = ", ".join(f"{name} {shown(value)}" for name, value in plan.network_options.items())
-    rates = list(dict.fromkeys(member.learning_rate for member in plan.members))
-    seeds = len({member.seed for member in plan.members})
-    return [
-        ("Models", f"{len(plan.members):,}" + (f" ({seeds} seeds)" if seeds > 1 else "")),
-        ("Data", samples),
-        *_part(plan, dataset),
-        *dataset.about,
-        ("Training", _training(plan)),
-        ("Learning rate", ", ".join(map(shown, rates))),
-        ("Latents", f"{plan.latents}"),
-        ("Network", plan.network + (f" ({options})" if options else "")),
-        ("Likelihood", plan.likelihood),
-        *_unusual_facts(plan),
-        ("Precision", plan.precision),
-        (
-            "Made with",
-            ", ".join(
-                f"{name} {plan.made_with[name]}"
-                for name in ("unbraid", "torch")
-                if name in plan.made_with
-            ),
-        ),
-    ]
-
-
-def _unusual_facts(plan: Plan) -> list[tuple[str, str]]:
-    """Priors, standardised samples and numbers stated in another convention, if any."""
-    facts = []
-    priors = list(dict.fromkeys(member.prior for member in plan.members))
-    if priors != ["isotropic"]:
-        facts.append(("Prior", ", ".join(priors)))
-    if plan.standardise:
-        facts.append(("Samples", "standardised to mean 0 and variance 1"))
-    given = {
-        (name, shown(value), shown(member.hyper[name]))
-        for member in plan.members
-        for name, value in member.given.items()
-    }
-    if given:
-        stated = ", ".join(
-            f"{symbol(name)} {mean} is {total} of sums" for name, mean, total in sorted(given)
-        )
-        facts.append(("Stated for means", stated))
-    return facts
-
-
-def _training(plan: Plan) -> str:
-    """How long, on how many images at a time."""
-    batch = "every image at each" if plan.full_batch else f"batch {plan.batch_size:,}"
-    return f"{plan.steps:,} steps, {batch}" + (", AMSGrad" if plan.amsgrad else "")
-
-
-def _part(plan: Plan, dataset: Dataset) -> list[tuple[str, str]]:
-    """The rule by which training picked its images, if any."""
-    if not plan.where:
-        return []
-    seen = f"{count_images(plan.where, dataset):,} of {len(dataset):,} images; scores are of all"
-    return [("Trained where", f"{plan.where} ({seen})")]
 
 
 def _score_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str, str]]:
