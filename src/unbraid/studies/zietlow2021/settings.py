@@ -25,7 +25,8 @@ rules that were written before it was run; `pilot.py` applies them:
 Rule 3 is asked at the rate and updates of 1 and 2, rule 4 also at the β of 3: the pools are run one
 after the other, and what is chosen is written here in between.
 
-What is set here meanwhile are the values for 1 to 4 that the earlier run had, or the literature.
+1 and 2 are chosen; what is set for 3 and 4 meanwhile are the values of the literature, and of the
+paper's figure 4.
 """
 
 from __future__ import annotations
@@ -37,9 +38,13 @@ from typing import Any
 from unbraid.studies.pool import Scale
 
 LEARNING_RATE = 5e-4
-"""Of the scale `gpu`, by rule 1 of the pilot once it has been run; that of the earlier run."""
+"""Of the scale `gpu`, by rule 1 of the pilot: mean MIG after 60,000 updates is 0.204, 0.244 and
+0.298 at the three rates.
+"""
 STEPS = 40_000
-"""Updates at the scale `gpu`, by rule 2 of the pilot once it has been run."""
+"""Updates at the scale `gpu`, by rule 2 of the pilot: at that rate mean MIG is 0.250, 0.281 and 0.298
+after 20,000, 40,000 and 60,000.
+"""
 SHAPES_BETA, SHAPES_TC_BETA = 32.0, 32.0
 """By rule 3."""
 SHAPES_EPSILON = 0.1
