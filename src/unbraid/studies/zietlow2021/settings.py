@@ -42,8 +42,8 @@ LEARNING_RATE = 5e-4
 0.298 at the three rates.
 """
 STEPS = 40_000
-"""Updates at the scale `gpu`, by rule 2 of the pilot: at that rate mean MIG is 0.250, 0.281 and 0.298
-after 20,000, 40,000 and 60,000.
+"""Updates at the scale `gpu`, by rule 2 of the pilot: at that rate mean MIG is 0.250, 0.281 and
+0.298 after 20,000, 40,000 and 60,000.
 """
 SHAPES_BETA, SHAPES_TC_BETA = 32.0, 32.0
 """By rule 3."""
