@@ -68,6 +68,34 @@ def test_a_folder_of_runs_names_them_and_what_to_type(tmp_path):
     check_not_above(tmp_path / "nowhere", "resume")
 
 
+def test_a_recursion_that_lost_its_record_is_no_folder_of_runs(tmp_path):
+    for name in ("root", "leaf-0", "final-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plan.json").write_text("{}")
+    check_not_above(tmp_path, "resume")
+    with pytest.raises(InputError) as refused:
+        check_kind(tmp_path, "resume")
+    assert "must hold one of" in refused.value.problems[0].rule
+
+
+def test_a_folder_in_it_that_cannot_be_read_is_passed_over(tmp_path, monkeypatch):
+    usual = Path.lstat
+
+    def denied(self):
+        if "lost+found" in self.parts:
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return usual(self)
+
+    for name in ("lost+found", "run"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(Path, "lstat", denied)
+    check_not_above(tmp_path, "resume")
+    (tmp_path / "run" / "plan.json").write_text("{}")
+    with pytest.raises(InputError) as refused:
+        check_not_above(tmp_path, "resume")
+    assert refused.value.problems[0].remedy.startswith("It holds run: ")
+
+
 def test_pages_are_called_by_their_command():
     assert {verb: page for verb, page in PAGES.items() if page != f"{verb}.html"} == {
         "train": "report.html"

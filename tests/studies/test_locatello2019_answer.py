@@ -58,6 +58,21 @@ def test_its_numbers_are_those_of_the_tables(models: pd.DataFrame):
     assert f"the objective {own.to_numpy().mean():.0%} (34%)" in found.remark
 
 
+def test_what_has_no_number_is_neither_drawn_nor_counted(models: pd.DataFrame):
+    dsprites = models["data"] == "dsprites"
+    found = answer(models.assign(sap=models["sap"].mask(dsprites, 0.5)))
+    assert found is not None
+    assert found.exhibit is not None
+    drawn = found.exhibit.table.query("group != 'paper'")
+    assert drawn.notna().all(axis=None)
+    assert len(drawn) < 154
+    assert f"All {len(drawn)} numbers" in found.exhibit.caption
+    two_seeds = answer(models.loc[models["seed"] < 2])
+    assert two_seeds is not None
+    assert "nan" not in two_seeds.remark
+    assert answer(models.loc[models["seed"] < 1]) is None
+
+
 def test_it_waits_for_all_of_its_tables(models: pd.DataFrame):
     assert answer(models.iloc[:0]) is None
     assert answer(models.loc[models["data"] != "color_dsprites"]) is None

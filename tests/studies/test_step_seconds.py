@@ -13,6 +13,8 @@ import torch
 
 import unbraid as ub
 from unbraid.data import load
+from unbraid.objectives.priors import anisotropic
+from unbraid.population.devices import usual_precision
 from unbraid.studies import step_seconds
 from unbraid.studies.pool import Slice
 from unbraid.studies.step_seconds import StepSeconds
@@ -61,6 +63,22 @@ def test_a_mixed_slice_takes_the_mean_of_its_members(monkeypatch: pytest.MonkeyP
     )
     both = with_plan(objective=["beta_vae:beta=1,4", "factor_vae:gamma=10"])
     assert StepSeconds().of(both, DATA) == pytest.approx((2 * 0.1 + 0.4) / 3)
+
+
+def test_nothing_is_computed_of_all_samples_and_steps_are_those_of_a_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(anisotropic, "principal_variances", lambda *_: pytest.fail("of all data"))
+    asked = []
+    monkeypatch.setattr(
+        step_seconds, "_timed", lambda plan, *_: asked.append((plan.precision, plan.members)) or 0.5
+    )
+    steps = StepSeconds()
+    assert steps.of(with_plan(prior=["pca", "pca_learned", "isotropic"]), DATA) == 0.5
+    assert {precision for precision, _ in asked} == {usual_precision(torch.device("cpu"))}
+    assert [one.prior for one in asked[0][1]] == ["anisotropic", "anisotropic", "isotropic"]
+    assert steps.of(with_plan(precision="float32", latents=4), DATA) == 0.5
+    assert asked[-1][0] == "float32"
 
 
 def test_trials_end_soon_and_read_no_data(monkeypatch: pytest.MonkeyPatch):

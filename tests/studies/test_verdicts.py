@@ -110,6 +110,7 @@ def test_a_claim_of_another_scale_says_which(results: Results):
     assert found["TOY-1"] == ("not run", why)
     assert found["TOY-2"] == ("not run", f"{why} Needs the published file of cars3d.")
     assert command(results, claims[0]) == "unbraid study run toy --scale paper --pool main"
+    assert within_reach(results) == ()
     there = Results(results.study, "paper", results.folder)
     assert {one.claim.id: one.verdict for one in judge(there, both(2.0))}["TOY-1"] == "reproduced"
 

@@ -45,6 +45,8 @@ RECORDS: dict[str, FolderKind] = {
 }
 """By name, and in the order in which a folder is asked what it is."""
 
+_STAGE = re.compile(r"root|models|recursion|(leaf|level|final)-\d+")
+"""Runs in the folder of a recursion or a discovery."""
 _MOST_TOLD = 8
 """Runs that a message names."""
 
@@ -103,12 +105,18 @@ def check_not_above(folder: str | Path, verb: str) -> None:
     place = Path(folder)
     if kind_of(place) is not None or not place.is_dir():
         return
+    found = []
     with suppress(OSError):
-        if found := sorted(one.name for one in place.iterdir() if kind_of(one) is not None):
-            told = ", ".join(found[:_MOST_TOLD]) + ", ..." * (len(found) > _MOST_TOLD)
-            rule = "must be one run, and not a folder that holds runs"
-            remedy = f"It holds {told}: {shlex.join(['unbraid', verb, str(place / found[0])])}"
-            raise invalid("folder", rule, str(folder), remedy)
+        for one in place.iterdir():
+            with suppress(UnbraidError):  # of one that cannot be read
+                found += [one.name] * (kind_of(one) is not None)
+    if not found or all(map(_STAGE.fullmatch, found)):  # then its own record was lost
+        return
+    found.sort()
+    told = ", ".join(found[:_MOST_TOLD]) + ", ..." * (len(found) > _MOST_TOLD)
+    rule = "must be one run, and not a folder that holds runs"
+    remedy = f"It holds {told}: {shlex.join(['unbraid', verb, str(place / found[0])])}"
+    raise invalid("folder", rule, str(folder), remedy)
 
 
 def given_path(name: str, given: object) -> Path:

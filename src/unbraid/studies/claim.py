@@ -85,7 +85,7 @@ class Claim:
     """How what is measured differs from what the paper did."""
     beside: tuple[str, ...] = ()
     """Studies whose tables its analysis reads beside its own pools."""
-    scale: str = ""
+    scale: Scale | Literal[""] = ""
     """The only one whose models can speak of it, where it is not all."""
 
     def verdict(self, finding: Finding | None) -> Verdict:

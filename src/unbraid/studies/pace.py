@@ -50,8 +50,15 @@ class Took:
 class Pace:
     """Seconds of slices to come, by the tables that are there."""
 
-    def __init__(self, results: Results, device: torch.device, data: DataAtHand) -> None:
-        self.device, self._data, self._steps = device, data, StepSeconds()
+    def __init__(
+        self,
+        results: Results,
+        device: torch.device,
+        data: DataAtHand,
+        steps: StepSeconds | None = None,
+    ) -> None:
+        """*steps* that were timed before are not timed again."""
+        self.device, self._data, self._steps = device, data, steps or StepSeconds()
         name = device_name(device)
         abouts = [results.about(*one) for one in results.slices() if results.done(*one)]
         self.known = [_took(about) for about in abouts if about.get("device") == name]
@@ -73,10 +80,10 @@ class Pace:
     def scoring(self, pool: Pool, one: Slice) -> float:
         """Seconds of scoring it."""
         alike = self._alike(pool, one)
-        scored = models(definition(one)) * (1 + len(one.stages))
+        count = models(definition(one)) * (1 + len(one.stages))
         if alike:
-            return scored * _ratio(alike, lambda took: took.scoring_seconds / took.models)
-        return scored * self._score_seconds(one) / cores()
+            return count * _ratio(alike, lambda took: took.scoring_seconds / took.models)
+        return count * self._score_seconds(one) / cores()
 
     def _score_seconds(self, one: Slice) -> float:
         """Seconds of a core for the scores of a model."""

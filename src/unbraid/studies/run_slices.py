@@ -30,6 +30,7 @@ from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import Results
 from unbraid.studies.search_work import work_of
 from unbraid.studies.slice_work import SliceWork, Stopped
+from unbraid.studies.step_seconds import StepSeconds
 
 _CAUTION = 1.1
 """Estimates are lengthened by as much: a slice that is cut off costs more than an idle minute."""
@@ -178,6 +179,7 @@ class _Running:
         self.ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
         self.stop, self.time_is_up = threading.Event(), False
         self.ended, self.data = Ended(), DataAtHand(results, work)
+        self.steps = StepSeconds()
         self.scoring: list[tuple[SliceWork, Future[None]]] = []
         """Each slice that is being scored, and its end."""
 
@@ -276,7 +278,7 @@ class _Running:
         """
         if self.ends == math.inf or making.folder.is_dir():
             return True
-        pace = Pace(self.results, self.device, self.data)
+        pace = Pace(self.results, self.device, self.data, self.steps)
         training = pace.training(making.pool, making.slice, making.steps_done(making.folder))
         waiting = sum(
             pace.scoring(one.pool, one.slice) for one, future in self.scoring if not future.done()

@@ -103,6 +103,7 @@ class SliceWork:
         self.keep_models = keep_models
         self.device, self.stop = device, stop
         self.stages = (*one.stages, int(one.plan.get("steps", defaults.STEPS)))
+        self._source = source_digest()  # of what runs, whose files may change while it does
         self.trained_on = ""
         """What it was trained on, where it is scored elsewhere."""
         self._seconds = {"training": 0.0, "scoring": 0.0}
@@ -319,7 +320,7 @@ class SliceWork:
         defined, plan = definition(self.slice), self._plan
         return {
             "versions": plan.made_with | {"numpy": np.__version__},
-            "source_sha256": source_digest(),
+            "source_sha256": self._source,
             "device": self.trained_on or device_name(self.device),
             "precision": plan.precision,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),

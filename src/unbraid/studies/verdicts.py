@@ -42,7 +42,8 @@ def within_reach(results: Results) -> tuple[Claim, ...]:
     return tuple(
         claim
         for claim in results.study.claims
-        if (pools.issuperset(claim.pools) if claim.pools else data.issuperset(claim.data))
+        if claim.scale in ("", results.scale)
+        and (pools.issuperset(claim.pools) if claim.pools else data.issuperset(claim.data))
     )
 
 

@@ -141,6 +141,16 @@ def test_every_seed_of_a_violin_is_seen_and_its_shape_ends_with_them():
     assert [min(ends), max(ends)] == pytest.approx(sorted({y for _, y in dots}), abs=0.11)
 
 
+def test_many_seeds_of_one_value_stay_beside_their_violin():
+    table = rows(*((1.0, 0.5, f"g{one}") for one in range(6) for _ in range(50)))
+    figure = Drawn(exhibit("violins", table))
+    assert figure.count["circle"] == 6 + 300
+    places = [float(one.attrib["cx"]) for one in figure.all("circle")[6:]]
+    middles = [np.mean(places[at : at + 50]) for at in range(0, 300, 50)]
+    reach = max(abs(x - middles[at // 50]) for at, x in enumerate(places))
+    assert reach <= min(np.diff(middles)) / 2
+
+
 def test_a_matrix_shows_its_numbers_and_the_papers():
     figure = Drawn(MATRIX)
     assert figure.count["rect"] == 1 + 4

@@ -317,7 +317,7 @@ def _violins(frame: Frame, each: Groups, styles: Mapping[str, Look]) -> list[str
                                      fill_opacity="0.25", stroke=colour))  # fmt: skip
             if len(values) <= MOST_DOTS:
                 ys = [frame.y.at(value) for value in values]
-                places = zip(_side_by_side(ys), ys, strict=True)
+                places = zip(_side_by_side(ys, 0.92 * wide), ys, strict=True)
                 dots = [element("circle", cx=x + aside, cy=y, r=DOT) for aside, y in places]
                 parts.append(group(dots, fill=colour))
             y = frame.y.at(float(np.median(values)))
@@ -326,13 +326,16 @@ def _violins(frame: Frame, each: Groups, styles: Mapping[str, Look]) -> list[str
     return parts
 
 
-def _side_by_side(ys: Sequence[float]) -> list[float]:
-    """How far aside each dot goes, so that none of as good as the same height hides another."""
+def _side_by_side(ys: Sequence[float], most: float) -> list[float]:
+    """How far aside each dot goes, so that none of as good as the same height hides another and no
+    row of them is wider than *most*.
+    """
     rows = [round(y / (2 * DOT)) for y in ys]
-    seen: Counter[int] = Counter()
-    aside = []
+    seen, aside = Counter[int](), []
     for row in rows:
-        aside.append(2.5 * DOT * (seen[row] - (rows.count(row) - 1) / 2))
+        last = rows.count(row) - 1
+        apart = min(2.5 * DOT, most / max(1, last))
+        aside.append(apart * (seen[row] - last / 2))
         seen[row] += 1
     return aside
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from unbraid.core.words import count
 from unbraid.studies.claim import VERDICTS, Claim, Rule, Source
 from unbraid.studies.finding import Estimate
-from unbraid.studies.results import Results
+from unbraid.studies.results import Results, check_scale
 from unbraid.studies.verdicts import Judged
 
 SOURCES: dict[Source, str] = {
@@ -100,9 +100,9 @@ def command(results: Results, claim: Claim | None = None) -> str:
     where = "" if own else f" --results {shlex.quote(str(results.folder))}"
     if claim is not None and not claim.pools:
         return f"unbraid study check {results.study.name} --scale {results.scale}{where}"
-    scale = (claim.scale if claim is not None else "") or results.scale
+    scale = check_scale((claim.scale if claim is not None else "") or results.scale)
     words = f"unbraid study run {results.study.name} --scale {scale}"
-    there = {pool.name for pool in results.pools}
+    there = {pool.name for pool in results.study.pools(scale, results.first_seed)}
     pools = [name for name in claim.pools if name in there] if claim is not None else []
     words += f" --pool {','.join(pools)}" if pools else ""
     return words + where + (f" --first-seed {results.first_seed}" if results.first_seed else "")

@@ -248,15 +248,18 @@ def _bar_figures(
     found: RunSummary, views: list[MemberView], figures: dict[str, Any]
 ) -> dict[int, str]:
     """Bars of KL (or spread) by latent, for data without factors: the figure of each portrait."""
-    made, top = {}, max((max(one.sizes) for one in views), default=0.0)
+    made, tops = {}, {}
+    for one in views:
+        tops[one.measure] = max(max(one.sizes), tops.get(one.measure, 0.0))
     for one in views:
         order = sorted(range(len(one.sizes)), key=lambda latent: -one.sizes[latent])
         unit = "KL divergence (nats)" if one.measure == "kl" else "spread of codes"
         made[one.member] = f"bars-{one.member}"
         colour = next(setting.colour for setting in found.settings if one.member in setting.members)
         figures[made[one.member]] = latents_figure(
-            [one.sizes[latent] for latent in order], order, colour, unit, active=one.active, top=top
-        )
+            [one.sizes[latent] for latent in order], order, colour, unit, active=one.active,
+            top=tops[one.measure],
+        )  # fmt: skip
     return made
 
 

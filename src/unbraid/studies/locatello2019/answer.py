@@ -5,6 +5,7 @@ decides a score.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import pandas as pd
@@ -39,13 +40,15 @@ def answer(table: pd.DataFrame) -> Finding | None:
     chances = transfer_of_choices(table)
     if chances is None or not all(found.values()):
         return None
+    if any(math.isnan(chances.estimate(name).value) for name in (SAME, OTHER_DATA, OTHER_BOTH)):
+        return None  # of one seed
     findings = {name: one for name, one in found.items() if one is not None}
     rows = [
         (one.paper, one.value, group)
         for name, finding in findings.items()
         for group, one in _cells(name, finding)
     ]
-    points = pd.DataFrame(rows, columns=["x", "y", "group"])
+    points = pd.DataFrame(rows, columns=["x", "y", "group"]).dropna(ignore_index=True)
     ends = [min(points["x"].min(), points["y"].min()), max(points["x"].max(), points["y"].max())]
     equal = pd.DataFrame({"x": ends, "y": ends, "group": "paper"})
     told = [
@@ -105,8 +108,13 @@ def _shares(objective: Finding, setting: Finding) -> str:
 def _chances(chances: Finding) -> str:
     """How often a setting that one seed chose beats a random model."""
     each = [
-        f"{name} {one.value:.0%} [{one.low:.0%} to {one.high:.0%}] ({one.paper:.0%})"
+        f"{name} {one.value:.0%}{_interval(one)} ({one.paper:.0%})"
         for name in (SAME, OTHER_DATA, OTHER_BOTH)
         for one in [chances.estimate(name)]
     ]
     return f"Does a good setting stay good? It beats a random model: {'; '.join(each)}."
+
+
+def _interval(one: Estimate) -> str:
+    """As words, where there are seeds enough for one."""
+    return "" if math.isnan(one.low) else f" [{one.low:.0%} to {one.high:.0%}]"
