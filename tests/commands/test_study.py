@@ -212,6 +212,14 @@ def test_no_other_file_is_written_over(toy: Study, tmp_path: Path, unbraid):
     assert (tmp_path / "notes.html").read_text() == "mine"
 
 
+def test_a_results_folder_that_is_not_there_is_named(toy: Study, unbraid, tmp_path: Path):
+    for verb in ("check", "report"):
+        code, _, err = unbraid("study", verb, "toy", "--results", str(tmp_path / "typo"))
+        assert code == 2
+        assert f"got '{tmp_path / 'typo'}', which does not exist" in err
+    assert not (tmp_path / "typo").exists()
+
+
 def test_python_has_the_same(toy: Study):
     made = ub.study.run("toy", pool="main", device="cpu", quiet=True)
     assert made.summary().startswith("Made: main/one, main/two")

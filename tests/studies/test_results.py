@@ -124,6 +124,18 @@ def test_tables_of_other_seeds_are_refused(toy: Study, tmp_path: Path, refused):
         assert value.endswith("beta-1.parquet with seeds from 100 on")
 
 
+def test_seeds_in_the_names_of_slices_are_told_as_seeds(toy: Study, tmp_path: Path, refused):
+    from unbraid.studies import STUDIES
+
+    study, fresh = STUDIES.load("locatello2019"), tmp_path / "fresh"
+    made = Results(study, "small", fresh, 1000)
+    pool, one = made.slices()[0]
+    made.write(pool, one, rows(pool.name, one.name), {})
+    ((name, rule, value),) = refused(Results(study, "small", fresh, 0).check)
+    assert (name, rule) == ("results", "must hold tables of seeds from 0 on")
+    assert value.endswith(f"{one.name}.parquet with seeds from 1000 on")
+
+
 def test_fresh_seeds_are_read_as_they_are(toy: Study, tmp_path: Path):
     fresh = tmp_path / "fresh"
     fill(Results(toy, "small", fresh, 100), "beta-1")

@@ -102,6 +102,12 @@ def test_data_that_is_lacking_is_named_beside_a_verdict(results: Results):
     )
 
 
+def test_commands_are_for_the_folder_and_the_seeds_at_hand(results: Results, tmp_path):
+    other = Results(results.study, "small", tmp_path / "fresh", 100)
+    told = verdicts(other)["TOY-1"][1]
+    assert told.endswith(f"{RUN} main --results {tmp_path / 'fresh'} --first-seed 100")
+
+
 def test_a_claim_of_another_scale_says_which(results: Results):
     claims = tuple(dataclasses.replace(claim, scale="paper") for claim in results.study.claims)
     results.study.__dict__["claims"] = claims  # as if the file had said so

@@ -15,6 +15,7 @@ from unbraid.commands.on_ray import check_on, ray_kind, study_on_ray
 from unbraid.commands.verb import Option, command
 from unbraid.core.checks import above_zero, read_whole
 from unbraid.core.errors import InputError, Problem, StoppedError, invalid
+from unbraid.core.folders import check_exists
 from unbraid.core.spelling import split_list
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def check(
     """Say of every claim of a study what the paper has, what we have, and the verdict."""
     from unbraid.studies.verdicts import judge
 
-    return judge(_results(_study(name), scale, results, None))
+    return judge(_tables(name, scale, results))
 
 
 @command
@@ -205,7 +206,7 @@ def report(
     """Write a study's page, one HTML file that opens offline, from its tables; returns its path."""
     from unbraid.report.study.context import write_study
 
-    tables = _results(_study(name), scale, results, None)
+    tables = _tables(name, scale, results)
     return write_study(_page_place(out, f"{tables.study.name}-{tables.scale}.html"), tables)
 
 
@@ -243,6 +244,14 @@ def _results(study: Study, scale: str, folder: str | Path | None, seed: int | No
     from unbraid.studies.results import Results
 
     return Results(study, scale, folder, seed)
+
+
+def _tables(name: str, scale: str, folder: str | Path | None) -> Results:
+    """The tables of a study, in a folder that must be there where one is named."""
+    study = _study(name)
+    if folder is not None:
+        check_exists("results", folder)
+    return _results(study, scale, folder, None)
 
 
 def _own_results(

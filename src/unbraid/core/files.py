@@ -319,6 +319,8 @@ def only_one(
             raise _held_elsewhere(folder) from None
         except OSError as error:
             remedy = "Copy it to where you may write, and give the command for the copy."
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                remedy = "Free some room, and give the command again."
             raise UnbraidError(
                 f"{folder} cannot be written: {error.strerror or error}. {remedy}"
             ) from error

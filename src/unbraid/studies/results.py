@@ -99,6 +99,12 @@ class Results:
         self.pools = study.pools(self.scale, self.first_seed)
         check_pools(self.pools)
 
+    @property
+    def place_given(self) -> str:
+        """The option that names the folder to a command; empty for the study's own."""
+        own = self.folder == self.study.folder / "results"
+        return "" if own else f" --results {shlex.quote(str(self.folder))}"
+
     def slices(self) -> list[tuple[Pool, Slice]]:
         """Every slice with its pool, in the order in which they are run."""
         return [(pool, one) for pool in self.pools for one in pool.slices]
@@ -216,9 +222,12 @@ class Results:
         problems = Problems()
         known = {self.path(pool, one): (pool, one) for pool, one in self.slices()}
         for path in self.files():
-            if path not in known:
-                problems.say(self._of_another_version(path, "a slice that it no longer has"))
-            elif found := self._problem(path, *known[path]):
+            if path in known:
+                found = self._problem(path, *known[path])
+            else:
+                found = self._of_other_seeds(path, self._about(path))
+                found = found or self._of_another_version(path, "a slice that it no longer has")
+            if found:
                 problems.say(found)
         problems.raise_if_any()
 
@@ -228,11 +237,8 @@ class Results:
         own = {"study": self.study.name, "scale": self.scale, "pool": pool.name, "slice": one.name}
         if wrong := [key for key, name in own.items() if about.get(key, name) != name]:
             return self._of_another_version(path, f"the table of another {wrong[-1]}", about)
-        seed = about.get("first_seed")
-        if seed != self.first_seed:
-            rule = f"must hold tables of seeds from {self.first_seed} on"
-            remedy = f"Give the folder's own {{first_seed={seed}}}, or another {{results=FOLDER}}."
-            return Problem("results", rule, Shown(f"{path} with seeds from {seed} on"), remedy)
+        if found := self._of_other_seeds(path, about):
+            return found
         made = about.get("definition") or {}
         other = sorted(key for key in made.keys() | today.keys() if made.get(key) != today.get(key))
         if about.get("format") != _FORMAT or other:
@@ -243,6 +249,15 @@ class Results:
             if about.get("made_from") != digest(self.left(after)[1]):
                 return self._of_another_version(path, f"data from another {after}", about)
         return None
+
+    def _of_other_seeds(self, path: Path, about: Mapping[str, Any]) -> Problem | None:
+        """What speaks against a table of other seeds, whose slices have other names."""
+        seed = about.get("first_seed")
+        if seed == self.first_seed:
+            return None
+        rule = f"must hold tables of seeds from {self.first_seed} on"
+        remedy = f"Give the folder's own {{first_seed={seed}}}, or another {{results=FOLDER}}."
+        return Problem("results", rule, Shown(f"{path} with seeds from {seed} on"), remedy)
 
     def _of_another_version(
         self, path: Path, what: str, about: Mapping[str, Any] | None = None
@@ -256,9 +271,7 @@ class Results:
         return Problem(str(path), rule, Shown(what), remedy)
 
     def _damaged(self, error: DamagedFileError) -> DamagedFileError:
-        again = f"unbraid study run {self.study.name} --scale {self.scale}"
-        if self.folder != self.study.folder / "results":
-            again += f" --results {shlex.quote(str(self.folder))}"
+        again = f"unbraid study run {self.study.name} --scale {self.scale}{self.place_given}"
         return DamagedFileError(
             f"{error} Restore it from a copy, or move it away and make it again: {again}"
         )

@@ -33,9 +33,9 @@ def judge(results: Results, table: pd.DataFrame | None = None) -> tuple[Judged, 
 
 
 def within_reach(results: Results) -> tuple[Claim, ...]:
-    """The claims that a scale can speak of once all of its slices are made, at most: it has their
-    pools, or their data where they need no models. Whether what is there suffices says the analysis
-    alone, and only then.
+    """The claims that a scale can speak of once all of its slices are made, at most: it has some of
+    their pools, or their data where they need no models. Whether what is there suffices says the
+    analysis alone, and only then.
     """
     pools = {pool.name for pool in results.pools}
     data = {one.data for _, one in results.slices()}
@@ -43,7 +43,7 @@ def within_reach(results: Results) -> tuple[Claim, ...]:
         claim
         for claim in results.study.claims
         if claim.scale in ("", results.scale)
-        and (pools.issuperset(claim.pools) if claim.pools else data.issuperset(claim.data))
+        and (pools & {*claim.pools} if claim.pools else data.issuperset(claim.data))
     )
 
 
@@ -125,4 +125,12 @@ def _no_tables(results: Results, pools: Iterable[str], data: str = "") -> str:
 
 
 def _command(results: Results, pools: str) -> str:
-    return f"unbraid study run {results.study.name} --scale {results.scale} --pool {pools}"
+    return run_command(results, results.scale, pools.split(","))
+
+
+def run_command(results: Results, scale: str, pools: Iterable[str]) -> str:
+    """What makes the tables of some *pools*, or of all, of the same seeds in the same folder."""
+    words = f"unbraid study run {results.study.name} --scale {scale}"
+    words += f" --pool {','.join(pools)}" if pools else ""
+    seeds = f" --first-seed {results.first_seed}" if results.first_seed else ""
+    return words + results.place_given + seeds

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable
 
 from unbraid.core.words import count
 from unbraid.studies.claim import VERDICTS, Claim, Rule, Source
 from unbraid.studies.finding import Estimate
 from unbraid.studies.results import Results, check_scale
-from unbraid.studies.verdicts import Judged
+from unbraid.studies.verdicts import Judged, run_command
 
 SOURCES: dict[Source, str] = {
     "text": "printed in the text",
@@ -96,13 +95,10 @@ def tally_sentence(judged: Iterable[Judged]) -> str:
 
 def command(results: Results, claim: Claim | None = None) -> str:
     """What makes the tables of a study, or those of one claim; what judges one without models."""
-    own = results.folder == results.study.folder / "results"
-    where = "" if own else f" --results {shlex.quote(str(results.folder))}"
     if claim is not None and not claim.pools:
-        return f"unbraid study check {results.study.name} --scale {results.scale}{where}"
+        words = f"unbraid study check {results.study.name} --scale {results.scale}"
+        return words + results.place_given
     scale = check_scale((claim.scale if claim is not None else "") or results.scale)
-    words = f"unbraid study run {results.study.name} --scale {scale}"
     there = {pool.name for pool in results.study.pools(scale, results.first_seed)}
     pools = [name for name in claim.pools if name in there] if claim is not None else []
-    words += f" --pool {','.join(pools)}" if pools else ""
-    return words + where + (f" --first-seed {results.first_seed}" if results.first_seed else "")
+    return run_command(results, scale, pools)

@@ -42,7 +42,7 @@ def metric_agreement(table: pd.DataFrame) -> Finding | None:
             pd.DataFrame(matrix, index=[*SCORES], columns=[*SCORES]),
             "metric",
             "metric",
-            "Rank correlation of metrics over all models.",
+            f"Rank correlation of metrics over all models of {found.data[0]}.",
         ),
         found.remark,
     )

@@ -88,7 +88,8 @@ class Choice:
         return (
             f"by {self.way}, without labels: in locatello2019 such a choice, among 36 settings, was"
             f" better than {one.value:.0%} [{one.low:.0%} to {one.high:.0%}] of all models, mean"
-            f" over {len(self.by_data)} data sets, and than {self.by_data[worst]:.0%} on {worst}"
+            f" over {len(self.by_data)} data sets besides {SEEN}, and than"
+            f" {self.by_data[worst]:.0%} on {worst}"
         )
 
 
