@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from unbraid.studies import table
+from unbraid.studies.finding import Finding
 from unbraid.studies.locatello2019.answer import answer
 from unbraid.studies.locatello2019.published import BY_OBJECTIVE, DOWNSTREAM
 from unbraid.studies.locatello2019.variance import OBJECTIVE, shares
@@ -17,9 +18,14 @@ def models() -> pd.DataFrame:
     return table("locatello2019")
 
 
-def test_it_has_every_number_that_the_paper_prints_of_the_data_that_are_there(models: pd.DataFrame):
-    found = answer(models)
-    assert found is not None
+@pytest.fixture(scope="module")
+def found(models: pd.DataFrame) -> Finding:
+    one = answer(models)
+    assert one is not None
+    return one
+
+
+def test_it_has_every_number_that_the_paper_prints_of_the_data_that_are_there(found: Finding):
     assert found.exhibit is not None
     points = found.exhibit.table
     count = points.groupby("group").size().to_dict()
@@ -37,9 +43,7 @@ def test_it_has_every_number_that_the_paper_prints_of_the_data_that_are_there(mo
     assert line["x"].tolist() == line["y"].tolist()
 
 
-def test_its_numbers_are_those_of_the_tables(models: pd.DataFrame):
-    found = answer(models)
-    assert found is not None
+def test_its_numbers_are_those_of_the_tables(models: pd.DataFrame, found: Finding):
     assert found.exhibit is not None
     points = found.exhibit.table.set_index("group")
     main = models.loc[models["pool"] == "main"]

@@ -27,6 +27,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow  # `make test` has asked it before: tools.docs --check
 def test_the_docs_are_current():
     found = [f"{file} {why}" for file, why in stale(ROOT).items()]
     assert not found, f"{' '.join(found)} Fix with: make docs"
