@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,11 +84,11 @@ def _unfinished(results: Results, claim: Claim, own: pd.DataFrame) -> str:
     done = sum((pool, one.name) in there for pool, one in named)
     if not 0 < done < len(named):
         return ""
-    pools = ",".join(dict.fromkeys(pool for pool, _ in named))
+    command = run_command(results, results.scale, [*dict.fromkeys(pool for pool, _ in named)])
     made = {one.data for pool, one in named if (pool, one.name) in there}
     without = [one.data for _, one in named if one.data not in made]
     none = f", none on {', '.join(dict.fromkeys(without))}" if without else ""
-    return f"{done} of {len(named)} slices are made{none}: {_command(results, pools)}"
+    return f"{done} of {len(named)} slices are made{none}: {command}"
 
 
 def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
@@ -119,16 +119,12 @@ def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
     return " ".join(said)
 
 
-def _no_tables(results: Results, pools: Iterable[str], data: str = "") -> str:
-    names = ",".join(pools)
-    return f"No models of {names}{data} yet: {_command(results, names)}"
+def _no_tables(results: Results, pools: Sequence[str], data: str = "") -> str:
+    command = run_command(results, results.scale, pools)
+    return f"No models of {','.join(pools)}{data} yet: {command}"
 
 
-def _command(results: Results, pools: str) -> str:
-    return run_command(results, results.scale, pools.split(","))
-
-
-def run_command(results: Results, scale: str, pools: Iterable[str]) -> str:
+def run_command(results: Results, scale: str, pools: Sequence[str]) -> str:
     """What makes the tables of some *pools*, or of all, of the same seeds in the same folder."""
     words = f"unbraid study run {results.study.name} --scale {scale}"
     words += f" --pool {','.join(pools)}" if pools else ""
